@@ -1,0 +1,9 @@
+"""One closed form per kernel family; each turns sizes into a `KernelTime`."""
+
+from hwprofiles.curves.all_reduce import AllReduceCurve
+from hwprofiles.curves.attention import AttentionCurve
+from hwprofiles.curves.gemm import GemmCurve
+from hwprofiles.curves.moe import GroupedMoeCurve
+from hwprofiles.curves.streaming import StreamingCurve
+
+__all__ = ["AllReduceCurve", "AttentionCurve", "GemmCurve", "GroupedMoeCurve", "StreamingCurve"]

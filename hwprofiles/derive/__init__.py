@@ -1,0 +1,1 @@
+"""Fits the shipped hardware profiles to a folder of measured kernel times."""

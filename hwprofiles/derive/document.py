@@ -1,0 +1,67 @@
+"""Writes a profile as a YAML document a person can read."""
+
+import dataclasses
+import os
+from pathlib import Path
+
+import yaml
+
+from hwprofiles.profile import HardwareProfile
+
+HEADER = """\
+# {description}. Made by `python -m hwprofiles.derive`; do not edit by hand.
+# SI units: seconds, bytes, flop; the last word of a name is its unit. Every curve says in
+# `source` what it was fitted to, in `domain` the sizes it was fitted on, and in `residual` the
+# relative errors on measurements kept out of the fit.
+"""
+# The capacities have no `source` of their own.
+CAPACITIES = ("memory_bytes:", "l2_bytes:", "multiprocessors:")
+CAPACITY_NOTE = "  # data sheet, as peaks.source"
+
+
+class _Dumper(yaml.SafeDumper):
+    """Safe YAML whose floats YAML 1.1 reads back as floats."""
+
+
+def number(value: float) -> str:
+    """*value* in YAML 1.1: always a dot in the mantissa and a sign in the exponent."""
+    if value == 0 or 1e-2 <= abs(value) < 1e6:  # noqa: PLR2004 (plain digits are easier to read)
+        return repr(float(value))
+    mantissa, exponent = f"{value:e}".split("e")
+    digits = mantissa.rstrip("0")
+    return f"{digits}0e{exponent}" if digits.endswith(".") else f"{digits}e{exponent}"
+
+
+_Dumper.add_representer(
+    float, lambda dumper, value: dumper.represent_scalar("tag:yaml.org,2002:float", number(value))
+)
+_Dumper.add_representer(
+    tuple, lambda dumper, value: dumper.represent_sequence("tag:yaml.org,2002:seq", value)
+)
+
+
+def document(profile: HardwareProfile) -> str:
+    """The YAML text of *profile*, the same for the same numbers, fields in their own order."""
+    text = yaml.dump(
+        dataclasses.asdict(profile),
+        Dumper=_Dumper,
+        sort_keys=False,
+        default_flow_style=None,
+        width=96,
+        allow_unicode=True,
+    )
+    lines = [
+        line + CAPACITY_NOTE if line.startswith(CAPACITIES) else line for line in text.splitlines()
+    ]
+    return HEADER.format(description=profile.description) + "\n".join(lines) + "\n"
+
+
+def write(path: Path, text: str) -> None:
+    """Put *text* at *path* at once: a reader sees the old file or the new one, never a part."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    draft = path.with_name(f".{path.name}.{os.getpid()}")
+    try:
+        draft.write_text(text, encoding="utf-8")
+        draft.replace(path)
+    finally:
+        draft.unlink(missing_ok=True)

@@ -1,0 +1,1 @@
+"""Reports: plain results in, tables and figures out. Units turn human here and nowhere else."""

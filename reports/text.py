@@ -1,0 +1,108 @@
+"""Tables for the terminal."""
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
+
+from rich.console import Console
+from rich.table import Table
+
+from reports.units import percent, prefixed, seconds
+
+LATENCIES = {
+    "ttft_s": "time to first token",
+    "tpot_s": "time per output token",
+    "inter_emission_s": "between emissions",
+    "latency_s": "request latency",
+    "step_latency_s": "decode step",
+}
+LARGEST_SHARES = 12
+
+
+def _table(title: str, columns: Sequence[str], rows: Iterable[Sequence[str]]) -> Table:
+    table = Table(title=title, title_justify="left", title_style="bold")
+    for index, column in enumerate(columns):
+        table.add_column(column, justify="left" if index == 0 else "right")
+    for row in rows:
+        table.add_row(*row)
+    return table
+
+
+def print_run(summary: Mapping[str, Any]) -> None:
+    """The answer of a run: rates, latencies, where the time goes, and what it all rests on."""
+    console = Console(highlight=False)
+    metrics, interval = summary["metrics"], summary["interval"]
+    bounds = interval["output_tokens_per_s"]
+    scenario = summary["scenario"]
+    decode = scenario["decode"]
+    console.print(
+        f"[bold]{scenario['model']}[/] on {scenario['hardware']} with {scenario['engine']}, "
+        f"{decode['policy']}"
+    )
+    rates = [
+        ("output tokens/s", f"{metrics['output_tokens_per_s']:.1f}"),
+        ("  interval", f"{bounds['low']:.1f} to {bounds['high']:.1f}"),
+        ("output tokens/s per request", f"{metrics['output_tokens_per_s_per_request']:.1f}"),
+        ("requests/s", f"{metrics['requests_per_s']:.3g}"),
+        ("tokens per forward", _figure(metrics["tokens_per_forward"])),
+        ("tokens per step", _figure(metrics["tokens_per_step"])),
+        ("decode steps", f"{metrics['steps']}"),
+        ("mean batch", f"{metrics['batch_rows']:.1f}"),
+        ("mean KV cache in use, per GPU", prefixed(metrics["kv_used_bytes"], "B")),
+        ("simulated time", seconds(metrics["simulated_s"])),
+    ]
+    console.print(_table("Throughput", ("", ""), rates))
+    levels = ("mean", "p50", "p90", "p99")
+    latencies = [
+        (words, *(seconds(metrics[name][level]) for level in levels))
+        for name, words in LATENCIES.items()
+        if metrics[name] is not None
+    ]
+    console.print(_table("Latency", ("", *levels), latencies))
+    _print_shares(console, summary)
+    _print_fidelity(console, summary)
+
+
+def _figure(value: float | None) -> str:
+    return "-" if value is None else f"{value:.3g}"
+
+
+def _print_shares(console: Console, summary: Mapping[str, Any]) -> None:
+    shares = summary["time_shares"]
+    largest = list(shares["by_operation"].items())[:LARGEST_SHARES]
+    rows = [(name, percent(share)) for name, share in largest]
+    console.print(_table("Share of time (largest)", ("operation", ""), rows))
+    bounds = ", ".join(f"{b} {percent(s)}" for b, s in shares["by_bound"].items() if s)
+    console.print(f"Bound by: {bounds}")
+
+
+def _print_fidelity(console: Console, summary: Mapping[str, Any]) -> None:
+    fidelity = summary["fidelity"]
+    console.print("\n[bold]Rests on[/]")
+    for name in ("hardware", "engine", "model", "acceptance"):
+        console.print(f"  {name}: {fidelity[name]}", soft_wrap=True, markup=False)
+    console.print(f"  interval: {summary['interval']['basis']}", soft_wrap=True, markup=False)
+    console.print(f"  window: {summary['metrics']['window']}", soft_wrap=True, markup=False)
+    for warning in summary["warnings"]:
+        console.print(f"  warning: {warning}", soft_wrap=True, markup=False)
+
+
+def print_roofline(rows: Sequence[Mapping[str, Any]], hardware: str) -> None:
+    """One line per operation and pass."""
+    lines = [
+        (
+            f"{row['pass_name']}: {row['operation']}",
+            seconds(row["seconds"]),
+            prefixed(row["flop"], "FLOP"),
+            prefixed(row["bytes"], "B"),
+            f"{row['intensity_flop_per_byte']:.3g}",
+            prefixed(row["attained_flop_per_s"], "FLOP/s"),
+            prefixed(row["attainable_flop_per_s"], "FLOP/s"),
+            prefixed(row["attained_bytes_per_s"], "B/s"),
+            row["bound"],
+        )
+        for row in rows
+    ]
+    columns = ("operation", "time", "work", "traffic", "FLOP/B", "attained", "attainable")
+    console = Console(highlight=False)
+    title = f"Roofline on {hardware}, per launch and GPU"
+    console.print(_table(title, (*columns, "bandwidth", "bound by"), lines))

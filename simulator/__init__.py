@@ -1,0 +1,1 @@
+"""The simulator: models, engines, decoding policies, batching, cost and the event loop."""

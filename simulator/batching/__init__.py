@@ -1,0 +1,32 @@
+"""Batching policies, one module each: who joins the batch and when finished requests leave.
+
+A module has `admits(live, max_batch)`, how many waiting requests may join a batch of *live*
+requests of which some may be finished, and `leaves(finished, live)`, how many of the finished
+ones leave now.
+"""
+
+import importlib
+import pkgutil
+from typing import Protocol, cast
+
+
+class Batching(Protocol):
+    """The interface of a batching module."""
+
+    def admits(self, live: int, max_batch: int) -> int:
+        """Requests that may join now, before asking whether their cache fits."""
+
+    def leaves(self, finished: int, live: int) -> int:
+        """How many of the *finished* among the *live* requests leave the batch now."""
+
+
+def names() -> list[str]:
+    """Every batching policy in the folder."""
+    return sorted(m.name for m in pkgutil.iter_modules(__path__))
+
+
+def batching(name: str) -> Batching:
+    """The batching policy *name*; raises KeyError for one that is not in the folder."""
+    if name not in names():
+        raise KeyError(name)
+    return cast("Batching", importlib.import_module(f"{__name__}.{name}"))

@@ -1,0 +1,123 @@
+"""Calibrate: an engine's overheads from measured throughputs or latencies.
+
+For a closed workload every time is linear in the overheads, since they change no decision of the
+engine. So one run without overhead and one per parameter give the exact slopes, and a bounded
+linear least-squares fit of the relative errors gives the parameters.
+"""
+
+import dataclasses
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+from scipy.optimize import lsq_linear
+
+from simulator.deployment import Deployment, build
+from simulator.documents import DocumentError, Mistake
+from simulator.engine import simulate
+from simulator.engine_profile import Calibration, EngineProfile, Overhead
+from simulator.metrics import summarise
+
+FloatArray = npt.NDArray[np.float64]
+
+# Metrics that a point may give, and the time that is linear in the overheads.
+METRIC_TIMES: dict[str, Callable[[Mapping[str, Any]], float]] = {
+    "output_tokens_per_s": lambda metrics: 1 / metrics["output_tokens_per_s"],
+    "tpot_s": lambda metrics: metrics["tpot_s"]["mean"],
+    "step_latency_s": lambda metrics: metrics["step_latency_s"]["mean"],
+    "latency_s": lambda metrics: metrics["latency_s"]["mean"],
+}
+RATES = frozenset({"output_tokens_per_s"})
+PROBE_S = 1e-3
+
+
+@dataclass(frozen=True)
+class Point:
+    """A scenario document and what was measured for it."""
+
+    label: str
+    scenario: Mapping[str, Any]
+    metric: str
+    measured: float
+
+    @property
+    def time(self) -> float:
+        """The measurement as a time, seconds (per token for a rate)."""
+        return 1 / self.measured if self.metric in RATES else self.measured
+
+
+@dataclass(frozen=True)
+class Fit:
+    """The calibrated profile and each point's predicted value."""
+
+    engine: EngineProfile
+    predicted: tuple[float, ...]
+
+
+def calibrate(
+    points: Sequence[Point],
+    base: EngineProfile,
+    fitted: Sequence[str],
+    *,
+    source: str,
+    progress: Callable[[], None] = lambda: None,
+) -> Fit:
+    """Fit the overheads named in *fitted* to *points*, all others zero; none comes out negative.
+
+    Raises DocumentError when there are fewer points than parameters or a scenario is wrong.
+    """
+    if len(points) < len(fitted):
+        what = f"{len(points)} points cannot fix {len(fitted)} parameters: {', '.join(fitted)}"
+        raise DocumentError("calibrate", [Mistake("", what)])
+    systems = [_linear_system(point, base, fitted, progress) for point in points]
+    at_zero = np.array([system[0] for system in systems])
+    slopes = np.array([system[1] for system in systems])
+    measured = np.array([point.time for point in points])
+    solution = lsq_linear(slopes / measured[:, None], 1 - at_zero / measured, bounds=(0, np.inf))
+    values = {name: _rounded(value) for name, value in zip(fitted, solution.x, strict=True)}
+    times = at_zero + slopes @ np.array(list(values.values()))
+    errors = np.abs(measured / times - 1)
+    engine = dataclasses.replace(
+        base,
+        overhead=Overhead(**values),
+        calibration=Calibration(
+            source=source,
+            fitted=tuple(fitted),
+            points=len(points),
+            median_residual=_rounded(float(np.median(errors))),
+            p90_residual=_rounded(float(np.percentile(errors, 90))),
+            worst_residual=_rounded(float(errors.max())),
+        ),
+    )
+    predicted = tuple(
+        1 / time if point.metric in RATES else time
+        for point, time in zip(points, map(float, times), strict=True)
+    )
+    return Fit(engine, predicted)
+
+
+def _rounded(value: float) -> float:
+    """Four significant figures: the fit knows no more."""
+    return float(f"{value:.4g}") if value > 1e-12 else 0.0  # noqa: PLR2004 (below a picosecond)
+
+
+def _linear_system(
+    point: Point, base: EngineProfile, fitted: Sequence[str], progress: Callable[[], None]
+) -> tuple[float, FloatArray]:
+    """The point's time without overhead, and its slope in each fitted parameter."""
+    deployment = build(point.scenario, point.label)
+    at_zero = _time(deployment, base, Overhead(), point.metric)
+    slopes = []
+    for name in fitted:
+        probed = _time(deployment, base, Overhead(**{name: PROBE_S}), point.metric)
+        slopes.append((probed - at_zero) / PROBE_S)
+    progress()
+    return at_zero, np.array(slopes)
+
+
+def _time(deployment: Deployment, base: EngineProfile, overhead: Overhead, metric: str) -> float:
+    engine = dataclasses.replace(base, overhead=overhead, calibration=None)
+    replica = simulate(dataclasses.replace(deployment, engine=engine))
+    return METRIC_TIMES[metric](summarise(replica.records))

@@ -1,0 +1,35 @@
+"""`blockcast roofline`: what bounds each operation of a scenario."""
+
+from pathlib import Path
+
+import click
+
+
+@click.command()
+@click.argument("scenario", type=click.Path(path_type=Path))
+@click.option("--set", "settings", multiple=True, metavar="KEY=VALUE", help="Override a field.")
+@click.option("-o", "--output", type=click.Path(path_type=Path), help="Draw an SVG figure.")
+@click.option("--json", "as_json", is_flag=True, help="Print one JSON object instead of a table.")
+def command(
+    scenario: Path, settings: tuple[str, ...], output: Path | None, *, as_json: bool
+) -> None:
+    """Show intensity, rates and bounds per operation of SCENARIO, half-way through its output."""
+    import dataclasses
+    import json
+
+    from reports.roofline import draw
+    from reports.text import print_roofline
+    from simulator.roofline import roofline
+    from simulator.scenario_file import deployment_of
+
+    deployment = deployment_of(scenario, settings)
+    rows = [dataclasses.asdict(row) for row in roofline(deployment)]
+    hardware = deployment.hardware
+    if output is not None:
+        draw(rows, dataclasses.asdict(hardware.peaks), hardware.name, output)
+    if as_json:
+        peaks = dataclasses.asdict(hardware.peaks)
+        answer = {"hardware": hardware.name, "peaks": peaks, "operations": rows}
+        click.echo(json.dumps(answer, indent=2))
+    else:
+        print_roofline(rows, hardware.name)

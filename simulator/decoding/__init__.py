@@ -1,0 +1,58 @@
+"""Decoding policies, one module each: a policy turns a request into a Schedule.
+
+A module `some_name.py` is the policy `some-name`. It has a frozen dataclass `Parameters`, a
+constant `USES`, and a function `schedule(request, parameters, setting) -> Schedule`.
+"""
+
+import importlib
+import pkgutil
+from dataclasses import dataclass
+from typing import Any, Protocol, cast
+
+from simulator.engine_profile import EngineProfile
+from simulator.pace import Pace
+from simulator.request import Request
+from simulator.schedule import Schedule
+
+
+@dataclass(frozen=True)
+class Uses:
+    """What a policy needs beside the target model."""
+
+    drafter: str | None = None
+    """Name of the drafter in the model's file."""
+    adapter: bool = False
+    """Whether drafting runs the target with its low-rank adapter."""
+    acceptance: bool = False
+    """Whether the pace comes from acceptance (tokens per step or an acceptance trace)."""
+
+
+@dataclass(frozen=True)
+class Setting:
+    """What the schedule of a request depends on beside its own lengths and parameters."""
+
+    pace: Pace
+    engine: EngineProfile
+
+
+class Policy(Protocol):
+    """The interface of a policy module."""
+
+    Parameters: type[Any]
+    USES: Uses
+
+    def schedule(self, request: Request, parameters: Any, setting: Setting) -> Schedule:  # noqa: ANN401 (each policy has its own)
+        """The decode steps of *request*."""
+
+
+def names() -> list[str]:
+    """Every policy in the folder."""
+    return sorted(m.name.replace("_", "-") for m in pkgutil.iter_modules(__path__))
+
+
+def policy(name: str) -> Policy:
+    """The policy module *name*; raises KeyError for one that is not in the folder."""
+    if name not in names():
+        raise KeyError(name)
+    module = importlib.import_module(f"{__name__}.{name.replace('-', '_')}")
+    return cast("Policy", module)

@@ -1,0 +1,202 @@
+"""The boundary where a YAML file becomes checked values: every mistake found, all at once."""
+
+import dataclasses
+import difflib
+import re
+import types
+import typing
+from collections.abc import Hashable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, TypeVar
+
+import yaml
+from pydantic import TypeAdapter, ValidationError
+from pydantic_core import ErrorDetails
+
+# A scenario, model or profile is a few kilobytes; anything far larger is not one of ours.
+MAX_DOCUMENT_BYTES = 1_000_000
+MAX_DEPTH = 40
+
+T = TypeVar("T")
+
+# YAML 1.1 reads an exponent without a sign as text.
+_UNSIGNED_EXPONENT = re.compile(r"[-+]?[0-9][0-9_]*(\.[0-9]*)?[eE][0-9]+")
+
+
+@dataclass(frozen=True)
+class Mistake:
+    """One thing wrong at one place: a dotted field (may be empty) and the rule it breaks."""
+
+    where: str
+    what: str
+
+    def __str__(self) -> str:
+        """The mistake as one line."""
+        return f"{self.where}: {self.what}" if self.where else self.what
+
+
+class DocumentError(ValueError):
+    """What a user gave is wrong; holds every mistake found and the file or option it was in."""
+
+    def __init__(self, origin: str, mistakes: Sequence[Mistake]) -> None:
+        """Keep the *mistakes* in the order given, each once."""
+        self.origin = origin
+        self.mistakes = tuple(dict.fromkeys(mistakes))
+        super().__init__("\n".join([f"{origin}:", *(f"  {m}" for m in self.mistakes)]))
+
+
+class _DocumentLoader(yaml.SafeLoader):
+    """Safe YAML without aliases (which can expand without bound), repeated keys or deep nests."""
+
+    depth = 0
+
+    def compose_node(self, parent: Any, index: Any) -> Any:  # noqa: ANN401 (PyYAML's signature)
+        if self.check_event(yaml.AliasEvent):
+            mark = self.peek_event().start_mark
+            raise yaml.constructor.ConstructorError(
+                None, None, "anchors and aliases are not accepted", mark
+            )
+        self.depth += 1
+        if self.depth > MAX_DEPTH:
+            mark = self.peek_event().start_mark
+            raise yaml.constructor.ConstructorError(
+                None, None, f"nested more than {MAX_DEPTH} deep", mark
+            )
+        node = super().compose_node(parent, index)
+        self.depth -= 1
+        return node
+
+    def construct_mapping(self, node: Any, deep: bool = False) -> dict[Hashable, Any]:  # noqa: ANN401, FBT001, FBT002
+        seen: set[str] = set()
+        for key, _ in node.value:
+            if key.value in seen:
+                raise yaml.constructor.ConstructorError(
+                    None, None, f"field {key.value!r} is given twice", key.start_mark
+                )
+            if isinstance(key.value, str):
+                seen.add(key.value)
+        return super().construct_mapping(node, deep)
+
+
+def parse(text: str, origin: str) -> Any:  # noqa: ANN401 (a YAML value may be anything)
+    """The YAML value in *text*; raises DocumentError naming *origin*, line and column."""
+    try:
+        return yaml.load(text, Loader=_DocumentLoader)  # noqa: S506 (a SafeLoader, tightened)
+    except yaml.MarkedYAMLError as error:
+        mark = error.problem_mark
+        at = f"line {mark.line + 1}, column {mark.column + 1}" if mark else ""
+        what = f"not readable as YAML: {error.problem}"
+    except (yaml.YAMLError, ValueError) as error:
+        at, what = "", f"not readable as YAML: {error}"
+    raise DocumentError(origin, [Mistake(at, what)])
+
+
+def read_text(path: Path) -> str:
+    """The text of a small UTF-8 file; raises DocumentError when it is missing, huge or binary."""
+    try:
+        size_bytes = path.stat().st_size
+        if path.is_dir():
+            what = "is a folder; a YAML file is needed"
+        elif size_bytes > MAX_DOCUMENT_BYTES:
+            what = (
+                f"is {size_bytes / 1e6:.1f} MB; a document has at most "
+                f"{MAX_DOCUMENT_BYTES / 1e6:.0f} MB"
+            )
+        else:
+            return path.read_text(encoding="utf-8")
+    except UnicodeDecodeError:
+        what = "is not UTF-8 text"
+    except OSError as error:
+        what = f"cannot be read: {error.strerror}"
+    raise DocumentError(str(path), [Mistake("", what)])
+
+
+def read_mapping(path: Path) -> dict[str, Any]:
+    """The top-level mapping of a YAML file, unchecked beyond having text for keys."""
+    return as_mapping(parse(read_text(path), str(path)), str(path))
+
+
+def as_mapping(value: object, origin: str) -> dict[str, Any]:
+    """*value* itself when it is a mapping with text for keys; raises DocumentError otherwise."""
+    if not isinstance(value, dict):
+        kind = "is empty" if value is None else f"holds a {type(value).__name__}"
+        raise DocumentError(origin, [Mistake("", f"{kind}; a mapping of fields is needed")])
+    wrong = [key for key in value if not isinstance(key, str)]
+    if wrong:
+        raise DocumentError(origin, [Mistake(str(key), "a field name is text") for key in wrong])
+    return value
+
+
+def check(schema: type[T], value: object, where: str = "") -> tuple[T | None, list[Mistake]]:
+    """*value* as a *schema*, or None, and every mistake in it, with dotted paths below *where*."""
+    try:
+        return TypeAdapter(schema).validate_python(value), []
+    except ValidationError as error:
+        return None, [_mistake(schema, item, where) for item in error.errors()]
+
+
+def load(schema: type[T], path: Path) -> T:
+    """The file at *path* as a *schema*; raises DocumentError with every mistake in it."""
+    value, mistakes = check(schema, read_mapping(path))
+    if value is None:
+        raise DocumentError(str(path), mistakes)
+    return value
+
+
+def known(name: str, choices: Iterable[str], kind: str) -> str:
+    """What to say when *name* is not among the *choices*: the nearest ones first, then all."""
+    names = sorted(choices)
+    near = difflib.get_close_matches(name, names, n=3, cutoff=0.5)
+    hint = f" did you mean {' or '.join(near)}?" if near else ""
+    return f"no {kind} {name!r};{hint} known: {', '.join(names) or 'none'}"
+
+
+def _mistake(schema: type, item: ErrorDetails, where: str) -> Mistake:
+    path = [part for part in item["loc"] if part != "[key]"]
+    dotted = ".".join([*([where] if where else []), *(str(part) for part in path)])
+    if item["type"] in {"unexpected_keyword_argument", "extra_forbidden"}:
+        return Mistake(dotted, known(str(path[-1]), _fields_at(schema, path[:-1]), "field"))
+    if item["type"] in {"missing", "missing_argument"}:
+        return Mistake(dotted, "a required field is missing")
+    return Mistake(dotted, _rule(item))
+
+
+def _rule(item: ErrorDetails) -> str:
+    """The rule a value breaks, then the value."""
+    given = item["input"]
+    if isinstance(given, str) and _UNSIGNED_EXPONENT.fullmatch(given) and "type" in item["type"]:
+        signed = re.sub(r"([eE])", r"\1+", given)
+        return f"{given!r} is text to YAML 1.1, not a number; write {signed}"
+    rule = item["msg"].removeprefix("Value error, ")
+    rule = rule.replace("Input should be", "must be").replace("a valid ", "a ")
+    rule = rule.replace("an object", "a mapping of fields").replace("a dictionary", "a mapping")
+    rule = re.sub(r" or an instance of \w+", "", rule)
+    return f"{rule}, got {_shown(given)}"
+
+
+def _shown(given: object) -> str:
+    if isinstance(given, Mapping | list | tuple):
+        return f"a {'mapping' if isinstance(given, Mapping) else 'list'}"
+    text = repr(given)
+    return text if len(text) <= 60 else f"{text[:57]}..."  # noqa: PLR2004 (one line of a message)
+
+
+def _fields_at(schema: Any, path: Sequence[str | int]) -> list[str]:  # noqa: ANN401 (any annotation)
+    """The field names of the dataclass reached from *schema* along *path*; empty when none is."""
+    here = _bare(schema)
+    if not path:
+        return [f.name for f in dataclasses.fields(here)] if dataclasses.is_dataclass(here) else []
+    if dataclasses.is_dataclass(here):
+        hint = typing.get_type_hints(here, include_extras=True).get(str(path[0]))
+        return _fields_at(hint, path[1:]) if hint else []
+    arguments = typing.get_args(here)
+    return _fields_at(arguments[-1 if typing.get_origin(here) is dict else 0], path[1:])
+
+
+def _bare(annotation: Any) -> Any:  # noqa: ANN401 (any annotation)
+    """*annotation* without Annotated and without its None alternative."""
+    while typing.get_origin(annotation) in {typing.Annotated, typing.Union, types.UnionType}:
+        kept = [a for a in typing.get_args(annotation) if a is not type(None)]
+        annotation = kept[0]
+    return annotation

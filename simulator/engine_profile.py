@@ -1,0 +1,87 @@
+"""EngineProfile: what the serving software adds to the kernels, a few parameters with a meaning."""
+
+from dataclasses import dataclass, field, fields
+from typing import Annotated, Literal
+
+from pydantic import ConfigDict, Field, Strict
+
+STRICT = ConfigDict(extra="forbid")
+Count = Annotated[int, Strict(), Field(gt=0)]
+Seconds = Annotated[float, Strict(), Field(ge=0, allow_inf_nan=False)]
+Ratio = Annotated[float, Strict(), Field(gt=0, le=1)]
+
+
+@dataclass(frozen=True)
+class Overhead:
+    """Seconds that no kernel accounts for. Every field multiplies a count of the simulated run."""
+
+    __pydantic_config__ = STRICT
+
+    step_s: Seconds = 0.0
+    """Once per engine step: scheduling, input preparation, host synchronisation."""
+    pass_s: Seconds = 0.0
+    """Once per launch of a pass over the batch: graph replay, eager parts around it."""
+    row_s: Seconds = 0.0
+    """Per request in a step: per-request host work."""
+    logit_row_s: Seconds = 0.0
+    """Per LM-head row: sorting for top-p and top-k, rejection sampling, confidence."""
+    emission_s: Seconds = 0.0
+    """Per request that emits tokens in a step: stop checks, opening the next block."""
+
+    @classmethod
+    def names(cls) -> tuple[str, ...]:
+        """The parameters, in order."""
+        return tuple(f.name for f in fields(cls))
+
+
+@dataclass(frozen=True)
+class Calibration:
+    """What the overhead was fitted to, and what the fit leaves unexplained."""
+
+    __pydantic_config__ = STRICT
+
+    source: str
+    fitted: tuple[str, ...]
+    points: Count
+    median_residual: Seconds
+    p90_residual: Seconds
+    worst_residual: Seconds
+
+
+@dataclass(frozen=True)
+class EngineProfile:
+    """Serving software: overheads, KV layout, prefill, when rows leave, which rows are padded."""
+
+    __pydantic_config__ = STRICT
+
+    name: str
+    description: str
+    source: str
+    overhead: Overhead = field(default_factory=Overhead)
+    calibration: Calibration | None = None
+    batching: Literal["static", "continuous"] = "continuous"
+    max_batch: Count = 256
+    memory_utilisation: Ratio = 0.9
+    """Share of the GPU's memory for weights, workspace and KV cache."""
+    kv_layout: Literal["paged", "dense"] = "paged"
+    """Dense reads the cache at its full allocated length in every decode forward."""
+    kv_page_tokens: Count = 16
+    kv_traffic_factor: Annotated[float, Strict(), Field(ge=1, allow_inf_nan=False)] = 1.0
+    """Passes over the cache per decode forward; above 1 the engine copies what it reads."""
+    kv_store: Literal["separate", "fused", "overlapped"] = "overlapped"
+    """How the final KV of a finished block is written, see docs/design.md."""
+    lm_head: Literal["sharded", "replicated"] = "sharded"
+    """Over tensor-parallel ranks."""
+    prefill_chunk_tokens: Count | None = None
+    """Prompt tokens of one request per prefill forward; whole prompts when absent."""
+    prefill_batch_tokens: Count = 16384
+    graph_batches: tuple[Count, ...] = ()
+    """Batch sizes with a CUDA graph; a smaller batch is padded up to the next one."""
+
+    def padded_rows(self, rows: int) -> int:
+        """Rows that the forward really computes for *rows* live requests."""
+        return next((size for size in sorted(self.graph_batches) if size >= rows), rows)
+
+    def paged_tokens(self, tokens: int) -> int:
+        """*tokens* rounded up to whole pages of cache."""
+        return -(-tokens // self.kv_page_tokens) * self.kv_page_tokens

@@ -1,0 +1,65 @@
+"""Finds models, engines, hardware profiles and traces by name: one file or folder each.
+
+A name with a path separator or a YAML suffix is a path, so a user's own file needs no install.
+"""
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import hwprofiles
+import traces
+from simulator import decoding
+from simulator.documents import DocumentError, Mistake, known, load
+from simulator.engine_profile import EngineProfile
+from simulator.model import ModelSpec
+from traces.manifest import Manifest
+
+_HERE = Path(__file__).parent
+
+
+@dataclass(frozen=True)
+class Shelf:
+    """A kind of thing, what a file of it must be, and where the shipped ones are."""
+
+    kind: str
+    schema: type[Any]
+    folder: Path
+    file: str
+    """Path below *folder* of the file of a `{name}`."""
+
+    def names(self) -> list[str]:
+        """The shipped names."""
+        depth = len(Path(self.file).parts)
+        found = self.folder.glob(self.file.format(name="*"))
+        return sorted(p.stem if depth == 1 else p.parent.name for p in found)
+
+    def path(self, name: str) -> Path:
+        """The file of *name*; raises DocumentError naming the nearest known ones."""
+        if _is_path(name):
+            given = Path(name)
+            return given / Path(self.file).name if given.is_dir() else given
+        if name not in self.names():
+            what = known(name, self.names(), self.kind)
+            raise DocumentError(self.kind, [Mistake("", what)])
+        return self.folder / self.file.format(name=name)
+
+    def get(self, name: str) -> Any:  # noqa: ANN401 (depends on the shelf)
+        """The checked thing called *name*; raises DocumentError."""
+        return load(self.schema, self.path(name))
+
+
+MODELS = Shelf("model", ModelSpec, _HERE / "models", "{name}.yaml")
+ENGINES = Shelf("engine", EngineProfile, _HERE / "engines", "{name}.yaml")
+HARDWARE = Shelf("hardware profile", hwprofiles.HardwareProfile, hwprofiles.DATA, "{name}.yaml")
+TRACES = Shelf("trace", Manifest, traces.DATA, "{name}/manifest.yaml")
+SHELVES = {"models": MODELS, "hardware": HARDWARE, "engines": ENGINES, "traces": TRACES}
+
+
+def _is_path(name: str) -> bool:
+    return "/" in name or "\\" in name or name.endswith((".yaml", ".yml"))
+
+
+def policy_names() -> list[str]:
+    """Every decoding policy."""
+    return decoding.names()

@@ -1,0 +1,25 @@
+"""Request: what one user asked for."""
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True)
+class Request:
+    """A prompt of *prompt_tokens* to continue by *output_tokens*; *index* keys its random draws."""
+
+    index: int
+    prompt_tokens: int
+    output_tokens: int
+    arrival_s: float = 0.0
+    seed: int = 0
+    """Seed of the run: draws are keyed by (seed, index), never by time."""
+
+    @property
+    def total_tokens(self) -> int:
+        """Length of the finished sequence."""
+        return self.prompt_tokens + self.output_tokens
+
+    @property
+    def key(self) -> tuple[int, int]:
+        """Key of the request's random draws."""
+        return self.seed, self.index

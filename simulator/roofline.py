@@ -1,0 +1,90 @@
+"""Roofline: per pass and operation, intensity, attained and attainable rate, and what bounds it."""
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from simulator.cost import BOUNDS, OpCost, price
+from simulator.deployment import Deployment
+from simulator.request import Request
+from simulator.work import Op, StepLoad, pass_ops
+
+
+@dataclass(frozen=True)
+class SamplePass:
+    """One pass of the scenario at mid-run: the whole batch, half of the output decoded."""
+
+    name: str
+    stack: str
+    launches: int
+    ops: list[Op]
+
+
+@dataclass(frozen=True)
+class RooflineRow:
+    """One operation of one pass on one GPU; rates per second."""
+
+    pass_name: str
+    operation: str
+    kernel: str
+    seconds: float
+    flop: float
+    bytes: float
+    link_bytes: float
+    intensity_flop_per_byte: float
+    attained_flop_per_s: float
+    attainable_flop_per_s: float
+    attained_bytes_per_s: float
+    bound: str
+
+
+def sample_passes(deployment: Deployment) -> list[SamplePass]:
+    """The decode passes of the full batch half-way through the output."""
+    workload = deployment.scenario.workload
+    request = Request(0, workload.prompt_tokens, workload.output_tokens)
+    schedule = deployment.schedule(request)
+    rows = deployment.most_together
+    padding = deployment.engine.padded_rows(rows) / rows
+    found = []
+    for step_pass in schedule.passes:
+        middle = step_pass.loads[:, schedule.n_steps // 2, None] if schedule.n_steps else None
+        if middle is None:
+            continue
+        load = StepLoad(np.repeat(middle[:, None, :], rows, axis=1), padding=padding)
+        adapter = deployment.adapter if step_pass.name == "draft" else None
+        stack = deployment.stack(step_pass.stack)
+        ops = pass_ops(stack, load, deployment.placement, adapter)
+        found.append(SamplePass(step_pass.name, step_pass.stack, step_pass.launches, ops))
+    return found
+
+
+def roofline(deployment: Deployment) -> list[RooflineRow]:
+    """Every operation of every pass, in order."""
+    return [
+        _row(deployment, sample.name, cost)
+        for sample in sample_passes(deployment)
+        for cost in price(deployment.hardware, sample.ops)
+        if cost.seconds[0] > 0
+    ]
+
+
+def _row(deployment: Deployment, pass_name: str, cost: OpCost) -> RooflineRow:
+    op, seconds = cost.op, float(cost.seconds[0])
+    flop, moved = float(op.flop[0]), float(op.bytes[0])
+    peaks = deployment.hardware.peaks
+    intensity = flop / moved if moved else 0.0
+    peak = peaks.fp8_flop_per_s if op.precision == "fp8" else peaks.bf16_flop_per_s
+    return RooflineRow(
+        pass_name=pass_name,
+        operation=op.name,
+        kernel=op.kernel,
+        seconds=seconds,
+        flop=flop,
+        bytes=moved,
+        link_bytes=float(op.link_bytes[0]),
+        intensity_flop_per_byte=intensity,
+        attained_flop_per_s=flop / seconds,
+        attainable_flop_per_s=min(peak, intensity * peaks.memory_bytes_per_s),
+        attained_bytes_per_s=moved / seconds,
+        bound=BOUNDS[int(cost.bound[0])],
+    )

@@ -1,0 +1,87 @@
+"""Schedule: what one request does, as plain arrays over its decode steps."""
+
+from dataclasses import dataclass, field, replace
+
+import numpy as np
+import numpy.typing as npt
+
+IntArray = npt.NDArray[np.int64]
+
+# Rows of Pass.loads.
+QUERY, CONTEXT, LOGITS, ADAPTER, FEATURES = range(5)
+N_LOADS = 5
+
+
+@dataclass(frozen=True)
+class Pass:
+    """One launch over the batch within a step: per step, how much of it is this request's.
+
+    *loads* is [5, steps]: query tokens through all layers, tokens already in the cache, LM-head
+    rows, query tokens that also pass the adapter, and target features that a drafter takes in.
+    """
+
+    name: str
+    loads: IntArray
+    stack: str = "target"
+    """The model itself, or the name of one of its drafters."""
+    launches: int = 1
+    """Times the pass runs one after the other in a step (a sequential drafter)."""
+
+    @property
+    def shape(self) -> tuple[str, str, int]:
+        """What must agree between requests for their passes to share a launch."""
+        return self.name, self.stack, self.launches
+
+
+@dataclass(frozen=True)
+class Schedule:
+    """The decode steps of a request: tokens emitted at each, and the passes that produce them."""
+
+    emitted_tokens: IntArray
+    passes: tuple[Pass, ...]
+    prefill_tokens: int
+    """Prompt tokens that go through the prefill."""
+    prefill_emits_tokens: int = 0
+    """Output tokens that the prefill itself yields (1 when it samples, as in AR)."""
+    loads: IntArray = field(init=False, repr=False)
+    """[passes, 5, steps]."""
+
+    def __post_init__(self) -> None:
+        """Stack the passes' loads, so that the engine slices one array."""
+        object.__setattr__(self, "loads", np.stack([p.loads for p in self.passes]))
+
+    @property
+    def n_steps(self) -> int:
+        """Decode steps."""
+        return len(self.emitted_tokens)
+
+
+def loads(  # noqa: PLR0913 (one argument per row of the array)
+    n_steps: int,
+    *,
+    query: IntArray | int,
+    context: IntArray | int,
+    logits: IntArray | int = 0,
+    adapter: IntArray | int = 0,
+    features: IntArray | int = 0,
+) -> IntArray:
+    """The [5, n_steps] array of a Pass; numbers stand for every step."""
+    array = np.empty((N_LOADS, n_steps), dtype=np.int64)
+    for row, value in enumerate((query, context, logits, adapter, features)):
+        array[row] = value
+    return array
+
+
+def dense_cache(schedule: Schedule, length_tokens: int) -> Schedule:
+    """*schedule* on an engine whose decode reads the cache at its full *length_tokens*."""
+    passes = []
+    for step_pass in schedule.passes:
+        whole = step_pass.loads.copy()
+        whole[CONTEXT] = np.maximum(length_tokens - whole[QUERY], whole[CONTEXT])
+        passes.append(replace(step_pass, loads=whole))
+    return replace(schedule, passes=tuple(passes))
+
+
+def context_before(prompt_tokens: int, emitted_tokens: IntArray) -> IntArray:
+    """Tokens committed before each step: the prompt and everything emitted earlier."""
+    return prompt_tokens + np.cumsum(emitted_tokens) - emitted_tokens

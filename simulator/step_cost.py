@@ -1,0 +1,112 @@
+"""Prices the passes of engine steps: kernels of the profile plus what the engine adds."""
+
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+
+import numpy as np
+import numpy.typing as npt
+
+from simulator.cost import BOUNDS, OpCost, price
+from simulator.deployment import Deployment
+from simulator.schedule import LOGITS, QUERY, IntArray, Pass
+from simulator.work import StepLoad, pass_ops
+
+FloatArray = npt.NDArray[np.float64]
+
+ENGINE = "engine"
+"""Name under which the engine's overhead is accounted, and what bounds it."""
+
+
+@dataclass(frozen=True)
+class StepCost:
+    """Seconds of consecutive steps, [steps], and where they go."""
+
+    seconds: FloatArray
+    parts: tuple[tuple[str, str, OpCost, int], ...]
+    """(pass, stack, operation's cost, launches)."""
+    overhead_s: FloatArray
+    overhead_counts: dict[str, FloatArray]
+    """Per overhead parameter, how often it is paid at each step."""
+
+
+@dataclass
+class CostAccount:
+    """Sums of seconds over the steps that were taken."""
+
+    seconds_by_op: dict[tuple[str, str], float] = field(default_factory=dict)
+    """By (pass, operation)."""
+    seconds_by_bound: dict[str, float] = field(default_factory=dict)
+    seconds_by_kernel: dict[tuple[str, str], float] = field(default_factory=dict)
+    """By (kernel, precision): which curve priced it."""
+    overhead_counts: dict[str, float] = field(default_factory=dict)
+    total_s: float = 0.0
+
+    def add(self, cost: StepCost, n_steps: int) -> None:
+        """Account for the first *n_steps* of *cost*."""
+        self.total_s += float(cost.seconds[:n_steps].sum())
+        for name, _, part, launches in cost.parts:
+            seconds = launches * part.seconds[:n_steps]
+            total = float(seconds.sum())
+            _increase(self.seconds_by_op, (name, part.op.name), total)
+            _increase(self.seconds_by_kernel, (part.op.kernel, part.op.precision), total)
+            for index, bound in enumerate(BOUNDS):
+                share = float(seconds[part.bound[:n_steps] == index].sum())
+                _increase(self.seconds_by_bound, bound, share)
+        overhead = float(cost.overhead_s[:n_steps].sum())
+        _increase(self.seconds_by_op, (ENGINE, "overhead"), overhead)
+        _increase(self.seconds_by_bound, ENGINE, overhead)
+        for name, counts in cost.overhead_counts.items():
+            _increase(self.overhead_counts, name, float(counts[:n_steps].sum()))
+
+
+def _increase(sums: dict, key: object, amount: float) -> None:  # type: ignore[type-arg]
+    sums[key] = sums.get(key, 0.0) + amount
+
+
+def price_steps(
+    deployment: Deployment,
+    passes: Iterable[Pass],
+    loads: IntArray,
+    *,
+    emitting_rows: FloatArray,
+    prefill: bool = False,
+) -> StepCost:
+    """The cost of steps whose *loads* are [passes, 5, rows, steps].
+
+    Every pass reads its stack's weights once per launch; a sequential drafter pays per launch.
+    """
+    rows = loads.shape[2]
+    padding = 1.0 if prefill else deployment.engine.padded_rows(rows) / rows
+    parts: list[tuple[str, str, OpCost, int]] = []
+    seconds = np.zeros(loads.shape[3])
+    for step_pass, load in zip(passes, loads, strict=True):
+        adapter = deployment.adapter if step_pass.name == "draft" else None
+        ops = pass_ops(
+            deployment.stack(step_pass.stack),
+            StepLoad(load, prefill=prefill, padding=padding),
+            deployment.placement,
+            adapter,
+        )
+        for part in price(deployment.hardware, ops):
+            parts.append((step_pass.name, step_pass.stack, part, step_pass.launches))
+            seconds += step_pass.launches * part.seconds
+    counts = _overhead_counts(passes, loads, emitting_rows)
+    overhead = deployment.engine.overhead
+    added = sum(getattr(overhead, name) * count for name, count in counts.items())
+    return StepCost(seconds + added, tuple(parts), np.zeros_like(seconds) + added, counts)
+
+
+def _overhead_counts(
+    passes: Iterable[Pass], loads: IntArray, emitting_rows: FloatArray
+) -> dict[str, FloatArray]:
+    """How often each parameter of the engine's Overhead is paid, [steps]."""
+    launches = np.array([p.launches for p in passes], dtype=float)
+    steps = np.ones(loads.shape[3])
+    live = (loads[:, QUERY] > 0).any(axis=0).sum(axis=0)
+    return {
+        "step_s": steps,
+        "pass_s": steps * launches.sum(),
+        "row_s": live.astype(float),
+        "logit_row_s": np.tensordot(launches, loads[:, LOGITS].sum(axis=1), axes=1),
+        "emission_s": emitting_rows,
+    }

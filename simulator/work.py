@@ -1,0 +1,287 @@
+"""Work: a pass over a batch becomes operations with flop, bytes and link bytes; no hardware here.
+
+All loads are arrays [rows, steps]; every operation's counts are arrays [steps] per GPU.
+"""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Literal
+
+import numpy as np
+import numpy.typing as npt
+
+from simulator.model import ELEMENT_BYTES, Adapter, Attention, Drafter, LayerGroup, Projection, Stack
+from simulator.routing import Routing
+from simulator.schedule import ADAPTER, CONTEXT, FEATURES, LOGITS, QUERY, IntArray
+
+FloatArray = npt.NDArray[np.float64]
+Kernel = Literal[
+    "gemm", "lm_head", "attention_extend", "attention_prefill", "moe", "elementwise", "all_reduce"
+]
+
+ACTIVATION_BYTES = 2.0
+# bf16 logits read, float32 probabilities written and read once more for the maximum.
+LOGIT_PASS_BYTES = 2.0 + 4.0 + 4.0
+
+
+@dataclass(frozen=True)
+class Precision:
+    """Storage of weights and KV cache; activations are bf16."""
+
+    weights: Literal["bf16", "fp8"] = "bf16"
+    kv: Literal["bf16", "fp8"] = "bf16"
+
+    @property
+    def weight_bytes(self) -> float:
+        """Bytes of one weight."""
+        return ELEMENT_BYTES[self.weights]
+
+    @property
+    def kv_bytes(self) -> float:
+        """Bytes of one cached number."""
+        return ELEMENT_BYTES[self.kv]
+
+
+@dataclass(frozen=True)
+class Op:
+    """*count* equal kernels of a pass; *inputs* are what the kernel's cost curve takes."""
+
+    name: str
+    kernel: Kernel
+    count: int
+    inputs: dict[str, FloatArray | float]
+    flop: FloatArray
+    """All *count* kernels together, as are bytes and link bytes."""
+    bytes: FloatArray
+    link_bytes: FloatArray
+    precision: Literal["bf16", "fp8"] = "bf16"
+
+
+@dataclass(frozen=True)
+class StepLoad:
+    """One pass over a batch: [5, rows, steps] as in Schedule, and how many GEMM rows are padding."""
+
+    loads: IntArray
+    prefill: bool = False
+    padding: float = 1.0
+    """GEMM rows computed over GEMM rows asked for (CUDA-graph buckets)."""
+
+    def total(self, which: int) -> FloatArray:
+        """Sum over the batch, [steps]."""
+        return self.loads[which].sum(axis=0) * self.padding
+
+
+@dataclass(frozen=True)
+class Placement:
+    """How a stack lies on the GPUs and what its weights and cache are stored as."""
+
+    tensor_parallel: int = 1
+    precision: Precision = Precision()
+    routing: Routing = Routing()
+    sharded_lm_head: bool = True
+    kv_traffic_factor: float = 1.0
+
+
+def _gemm(
+    name: str,
+    count: int,
+    m: FloatArray,
+    shape: tuple[float, float],
+    precision: Precision,
+    kernel: Kernel = "gemm",
+) -> Op:
+    """y[m, n] = x[m, k] W[n, k]^T: 2mnk flop; weights, input and output once each."""
+    n, k = shape
+    present = m > 0
+    moved = n * k * precision.weight_bytes * present + ACTIVATION_BYTES * m * (n + k)
+    return Op(
+        name=name,
+        kernel=kernel,
+        count=count,
+        inputs={"m": m, "n": n, "k": k},
+        flop=2.0 * count * m * n * k,
+        bytes=count * moved,
+        link_bytes=np.zeros_like(m),
+        precision=precision.weights,
+    )
+
+
+def _elementwise(name: str, count: int, moved_bytes: FloatArray) -> Op:
+    zero = np.zeros_like(moved_bytes)
+    inputs: dict[str, FloatArray | float] = {"bytes_moved": moved_bytes}
+    return Op(name, "elementwise", count, inputs, zero, count * moved_bytes, zero)
+
+
+def _all_reduce(name: str, count: int, message_bytes: FloatArray, ranks: int) -> Iterator[Op]:
+    """Sum over *ranks* GPUs; a ring sends and receives 2 (ranks - 1) / ranks of the message."""
+    if ranks > 1:
+        zero = np.zeros_like(message_bytes)
+        inputs: dict[str, FloatArray | float] = {"message_bytes": message_bytes, "ranks": ranks}
+        link = count * message_bytes * 2 * (ranks - 1) / ranks
+        yield Op(name, "all_reduce", count, inputs, zero, zero, link)
+
+
+def _attention(group: LayerGroup, load: StepLoad, placement: Placement) -> Iterator[Op]:
+    """Queries over the cached prefix and their own tokens; a window limits what is read."""
+    spec = group.attention
+    query = load.loads[QUERY].astype(float)
+    reach = load.loads[CONTEXT] + query
+    if spec.window_tokens:
+        reach = np.minimum(reach, spec.window_tokens + query - 1)
+    seen = reach - (query - 1) / 2 if load.prefill else reach
+    query_heads = spec.query_heads / placement.tensor_parallel
+    kv_heads = max(1.0, spec.kv_heads / placement.tensor_parallel)
+    element = placement.precision.kv_bytes
+    read = 2 * kv_heads * spec.head_dim * element * np.where(query > 0, reach, 0).sum(axis=0)
+    activations = ACTIVATION_BYTES * 2 * query_heads * spec.head_dim * query.sum(axis=0)
+    yield Op(
+        name="attention",
+        kernel="attention_prefill" if load.prefill else "attention_extend",
+        count=group.count,
+        inputs={
+            "query_tokens": query,
+            "kv_tokens": reach,
+            "query_heads": query_heads,
+            "kv_heads": kv_heads,
+            "head_dim": spec.head_dim,
+            "kv_element_bytes": element,
+        },
+        flop=group.count * 4 * query_heads * spec.head_dim * (query * seen).sum(axis=0),
+        bytes=group.count * (read + activations),
+        link_bytes=np.zeros(query.shape[1:]),
+    )
+    if placement.kv_traffic_factor > 1 and not load.prefill:
+        yield _elementwise("kv copies", group.count, (placement.kv_traffic_factor - 1) * read)
+
+
+@dataclass(frozen=True)
+class Linear:
+    """Projections that run as one GEMM: *n* output and *k* input columns on one GPU."""
+
+    name: str
+    n: float
+    k: float
+    projections: tuple[Projection, ...]
+
+
+def fused_linears(stack: Stack, group: LayerGroup, tensor_parallel: int) -> list[Linear]:
+    """The dense GEMMs of a layer as engines fuse them: qkv, o, gate_up, down."""
+    attention: Attention = group.attention
+    kv_split = min(tensor_parallel, attention.kv_heads)
+    kv_columns = attention.projected_width - attention.query_width
+    shapes = {p: (n, k) for p, n, k in stack.linear_shapes(group)}
+    qkv = attention.query_width / tensor_parallel + kv_columns / kv_split
+    linears = [
+        Linear("qkv", qkv, shapes["q"][1], ("q", "k", "v")),
+        Linear("o", shapes["o"][0], shapes["o"][1] / tensor_parallel, ("o",)),
+    ]
+    if group.ffn:
+        width = group.ffn / tensor_parallel
+        linears.append(Linear("gate_up", 2 * width, stack.hidden, ("gate", "up")))
+        linears.append(Linear("down", stack.hidden, width, ("down",)))
+    return linears
+
+
+def _adapter_ops(
+    adapter: Adapter, linear: Linear, group: LayerGroup, tokens: FloatArray
+) -> Iterator[Op]:
+    """Beside a GEMM, x A^T then B: [rank x targets, k] and [n, rank]; adapters stay bf16."""
+    hit = [p for p in linear.projections if p in adapter.targets]
+    if hit:
+        down = (adapter.rank * len(hit), linear.k)
+        yield _gemm("adapter", group.count, tokens, down, Precision())
+        yield _gemm("adapter", group.count, tokens, (linear.n, adapter.rank), Precision())
+
+
+def _experts(
+    stack: Stack, group: LayerGroup, tokens: FloatArray, placement: Placement
+) -> Iterator[Op]:
+    """Router, the routed experts that are hit, and the shared experts."""
+    experts = group.experts
+    if experts is None:
+        return
+    precision, width = placement.precision, experts.ffn / placement.tensor_parallel
+    yield _gemm("router", group.count, tokens, (experts.count, stack.hidden), Precision())
+    active = placement.routing.distinct(experts.count, experts.top_k, tokens)
+    weights = 3 * stack.hidden * width
+    visits = tokens * experts.top_k
+    yield Op(
+        name="experts",
+        kernel="moe",
+        count=group.count,
+        inputs={
+            "tokens": tokens,
+            "active_experts": active,
+            "hidden": stack.hidden,
+            "expert_ffn": width,
+            "top_k": experts.top_k,
+            "experts": experts.count,
+        },
+        flop=group.count * 2 * visits * weights,
+        bytes=group.count
+        * (weights * active * precision.weight_bytes + 2 * ACTIVATION_BYTES * visits * stack.hidden),
+        link_bytes=np.zeros_like(tokens),
+        precision=precision.weights,
+    )
+    if experts.shared:
+        shared = experts.shared * width
+        yield _gemm("shared expert", group.count, tokens, (2 * shared, stack.hidden), precision)
+        yield _gemm("shared expert", group.count, tokens, (stack.hidden, shared), precision)
+
+
+def _layer_ops(
+    stack: Stack, group: LayerGroup, load: StepLoad, placement: Placement, adapter: Adapter | None
+) -> Iterator[Op]:
+    """Every operation of *group*'s layers."""
+    tokens = load.total(QUERY)
+    tp, count = placement.tensor_parallel, group.count
+    for linear in fused_linears(stack, group, tp):
+        yield _gemm(linear.name, count, tokens, (linear.n, linear.k), placement.precision)
+        if adapter is not None:
+            yield from _adapter_ops(adapter, linear, group, load.total(ADAPTER))
+    if isinstance(stack, Drafter) and stack.kind == "dflash":
+        # Features of the tokens accepted last enter every layer as keys and values.
+        columns = 2 * max(1.0, group.attention.kv_heads / tp) * group.attention.head_dim
+        shape = (columns, float(stack.hidden))
+        yield _gemm("context kv", count, load.total(FEATURES), shape, placement.precision)
+    yield from _attention(group, load, placement)
+    yield from _experts(stack, group, tokens, placement)
+    hidden_bytes = ACTIVATION_BYTES * stack.hidden * tokens
+    # Residual add fused with RMSNorm, before attention and before the feed-forward part.
+    yield _elementwise("norm", 2 * count, 4 * hidden_bytes)
+    rotated = group.attention.projected_width / tp * tokens * ACTIVATION_BYTES
+    yield _elementwise("rotary", count, 2 * rotated)
+    if group.ffn:
+        yield _elementwise("swiglu", count, 3 * group.ffn / tp * tokens * ACTIVATION_BYTES)
+    yield from _all_reduce("all-reduce", 2 * count, hidden_bytes, tp)
+
+
+def _head_ops(stack: Stack, load: StepLoad, placement: Placement) -> Iterator[Op]:
+    """LM head on the rows that need it, then soft-max, confidence and arg-max over them."""
+    rows = load.total(LOGITS)
+    ranks = placement.tensor_parallel if placement.sharded_lm_head else 1
+    shape = (stack.vocab / ranks, float(stack.hidden))
+    # LM heads stay in bf16: no engine here quantises them.
+    yield _gemm("lm head", 1, rows, shape, Precision(), kernel="lm_head")
+    # A ring all-gather moves half of what an all-reduce of the same message does.
+    logits_bytes = ACTIVATION_BYTES * stack.vocab * rows
+    yield from _all_reduce("logits gather", 1, logits_bytes / 2, ranks)
+    yield _elementwise("confidence", 1, LOGIT_PASS_BYTES * stack.vocab * rows)
+
+
+def pass_ops(
+    stack: Stack, load: StepLoad, placement: Placement, adapter: Adapter | None = None
+) -> list[Op]:
+    """The operations of one launch of *stack* over *load* on each GPU; weights are read once."""
+    ops: list[Op] = []
+    features = getattr(stack, "fusion_input", None)
+    if features:
+        shape = (stack.hidden, float(features))
+        ops.append(_gemm("fusion", 1, load.total(FEATURES), shape, placement.precision))
+    hidden_bytes = ACTIVATION_BYTES * stack.hidden * load.total(QUERY)
+    ops.append(_elementwise("embedding", 1, 2 * hidden_bytes))
+    for group in stack.layers:
+        ops.extend(_layer_ops(stack, group, load, placement, adapter))
+    ops.append(_elementwise("final norm", 1, 2 * hidden_bytes))
+    ops.extend(_head_ops(stack, load, placement))
+    return ops

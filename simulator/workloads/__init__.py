@@ -1,0 +1,44 @@
+"""Workloads, one module each: when requests arrive and how long they are.
+
+A module `some_name.py` is the workload kind `some-name`. It has a frozen dataclass `Parameters`
+and `drive(environment, parameters, seed, submit)`, which starts SimPy processes that call
+`submit(request)`; what it returns happens when the request is finished.
+"""
+
+import importlib
+import pkgutil
+from collections.abc import Callable
+from typing import Any, Protocol, cast
+
+import simpy
+
+from simulator.request import Request
+
+Submit = Callable[[Request], simpy.Event]
+
+
+class Workload(Protocol):
+    """The interface of a workload module."""
+
+    Parameters: type[Any]
+
+    def drive(
+        self,
+        environment: simpy.Environment,
+        parameters: Any,  # noqa: ANN401 (each kind has its own)
+        seed: int,
+        submit: Submit,
+    ) -> None:
+        """Start the processes that submit requests."""
+
+
+def names() -> list[str]:
+    """Every workload kind in the folder."""
+    return sorted(m.name.replace("_", "-") for m in pkgutil.iter_modules(__path__))
+
+
+def workload(kind: str) -> Workload:
+    """The workload module *kind*; raises KeyError for one that is not in the folder."""
+    if kind not in names():
+        raise KeyError(kind)
+    return cast("Workload", importlib.import_module(f"{__name__}.{kind.replace('-', '_')}"))

@@ -1,0 +1,58 @@
+"""Closed workload: a fixed number of users, each sending its next request when one is done."""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Annotated, Any, Literal
+
+import simpy
+from pydantic import ConfigDict, Field, Strict
+
+from simulator.request import Request
+from simulator.workloads import Submit
+
+Users = Annotated[int, Strict(), Field(ge=1, le=100_000)]
+Tokens = Annotated[int, Strict(), Field(ge=1, le=10_000_000)]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Parameters:
+    """*requests* of equal lengths, at most *concurrency* of them in the system at once."""
+
+    __pydantic_config__ = ConfigDict(extra="forbid")
+
+    kind: Literal["closed"] = "closed"
+    concurrency: Users = 1
+    requests: Annotated[int, Strict(), Field(ge=1, le=1_000_000)] | None = None
+    """As many as *concurrency* when absent."""
+    prompt_tokens: Tokens = 1024
+    output_tokens: Tokens = 1024
+
+    @property
+    def n_requests(self) -> int:
+        """Requests in all."""
+        return self.requests or self.concurrency
+
+    @property
+    def most_together(self) -> int:
+        """Requests that can be in the system at once."""
+        return min(self.concurrency, self.n_requests)
+
+    @property
+    def longest_tokens(self) -> int:
+        """Length of the longest finished sequence."""
+        return self.prompt_tokens + self.output_tokens
+
+
+def drive(
+    environment: simpy.Environment, parameters: Parameters, seed: int, submit: Submit
+) -> None:
+    """Start the users; the next request goes to whoever is free first."""
+    lengths = (parameters.prompt_tokens, parameters.output_tokens)
+    indices = iter(range(parameters.n_requests))
+
+    def user() -> Iterator[Any]:
+        for index in indices:
+            yield submit(Request(index, *lengths, arrival_s=environment.now, seed=seed))
+
+    for _ in range(parameters.most_together):
+        environment.process(user())
