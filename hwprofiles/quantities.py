@@ -1,4 +1,4 @@
-"""Number types shared by the profile's dataclasses: strict, finite, and bounded where it matters."""
+"""Number types of the profile: strict, finite, and bounded where it matters."""
 
 from typing import Annotated
 

@@ -21,10 +21,12 @@ class Overhead:
     """Once per engine step: scheduling, input preparation, host synchronisation."""
     pass_s: Seconds = 0.0
     """Once per launch of a pass over the batch: graph replay, eager parts around it."""
+    eager_pass_s: Seconds = 0.0
+    """Per launch of a pass whose query count varies from step to step, outside CUDA graphs."""
     row_s: Seconds = 0.0
     """Per request in a step: per-request host work."""
-    logit_row_s: Seconds = 0.0
-    """Per LM-head row: sorting for top-p and top-k, rejection sampling, confidence."""
+    logit_s: Seconds = 0.0
+    """Per LM-head row and vocabulary entry: sorting for top-p and top-k, sampling, confidence."""
     emission_s: Seconds = 0.0
     """Per request that emits tokens in a step: stop checks, opening the next block."""
 

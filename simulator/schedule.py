@@ -26,6 +26,8 @@ class Pass:
     """The model itself, or the name of one of its drafters."""
     launches: int = 1
     """Times the pass runs one after the other in a step (a sequential drafter)."""
+    eager: bool = False
+    """Its query count changes from step to step, so no CUDA graph serves it."""
 
     @property
     def shape(self) -> tuple[str, str, int]:

@@ -90,23 +90,27 @@ def price_steps(
         for part in price(deployment.hardware, ops):
             parts.append((step_pass.name, step_pass.stack, part, step_pass.launches))
             seconds += step_pass.launches * part.seconds
-    counts = _overhead_counts(passes, loads, emitting_rows)
+    counts = _overhead_counts(deployment, passes, loads, emitting_rows)
     overhead = deployment.engine.overhead
     added = sum(getattr(overhead, name) * count for name, count in counts.items())
     return StepCost(seconds + added, tuple(parts), np.zeros_like(seconds) + added, counts)
 
 
 def _overhead_counts(
-    passes: Iterable[Pass], loads: IntArray, emitting_rows: FloatArray
+    deployment: Deployment, passes: Iterable[Pass], loads: IntArray, emitting_rows: FloatArray
 ) -> dict[str, FloatArray]:
     """How often each parameter of the engine's Overhead is paid, [steps]."""
     launches = np.array([p.launches for p in passes], dtype=float)
+    # Drafters take an arg-max or top-k, which the confidence operation covers.
+    sampled = [p.launches * deployment.model.vocab * (p.stack == "target") for p in passes]
+    entries = np.array(sampled, dtype=float)
     steps = np.ones(loads.shape[3])
     live = (loads[:, QUERY] > 0).any(axis=0).sum(axis=0)
     return {
         "step_s": steps,
         "pass_s": steps * launches.sum(),
+        "eager_pass_s": steps * sum(p.launches for p in passes if p.eager),
         "row_s": live.astype(float),
-        "logit_row_s": np.tensordot(launches, loads[:, LOGITS].sum(axis=1), axes=1),
+        "logit_s": np.tensordot(entries, loads[:, LOGITS].sum(axis=1), axes=1),
         "emission_s": emitting_rows,
     }

@@ -59,7 +59,7 @@ class AttentionCurve:
     domain: Domain
     source: Source
 
-    def time(
+    def time(  # noqa: PLR0913 (a model's sizes)
         self,
         query_tokens: npt.ArrayLike,
         kv_tokens: npt.ArrayLike,
@@ -97,7 +97,7 @@ class AttentionCurve:
             launch_s=fixed + waves,
         )
 
-    def outside(
+    def outside(  # noqa: PLR0913 (as time)
         self,
         query_tokens: npt.ArrayLike,
         kv_tokens: npt.ArrayLike,
@@ -120,7 +120,7 @@ class AttentionCurve:
         return outside_domain(self.domain, values)
 
     def _row_keys(
-        self, rows: FloatArray, keys: FloatArray, *, queries_per_row: float, heads: HeadCount
+        self, rows: FloatArray, keys: FloatArray, *, queries_per_row: HeadCount, heads: HeadCount
     ) -> FloatArray:
         """Row-key pairs the whole GPU has time for while the batch runs.
 
@@ -135,7 +135,8 @@ class AttentionCurve:
         shared = heads * self.row_granule * seen.sum(axis=0)
         tile = np.minimum(self.row_granule * granules, self.tile_rows)
         alone = (tile * keys).max(axis=0, initial=0.0) * self.multiprocessors / self.key_splits
-        return np.maximum(shared, alone)
+        pairs: FloatArray = np.maximum(shared, alone)
+        return pairs
 
 
 def _present(

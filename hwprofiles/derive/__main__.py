@@ -26,7 +26,8 @@ from hwprofiles.derive.measured import MissingTableError
 def main(measured: Path, out: Path) -> None:
     """Fit every kernel of every GPU to the measured tables and write one profile per GPU."""
     if not measured.is_dir():
-        raise click.ClickException(f"no folder {measured}; --measured needs the measured tables")
+        rule = f"no folder {measured}; --measured needs the folder of the measured tables"
+        raise click.ClickException(rule)
     try:
         made = profiles(measured)
     except MissingTableError as error:

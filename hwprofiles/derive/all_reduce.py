@@ -56,8 +56,9 @@ def custom(table: pd.DataFrame, gpu: str) -> AllReduceCurve:
     """The curve of one GPU; its residual leaves out one size at a time."""
     measured = points(table, gpu)
     by_ranks = {
-        int(ranks): (column(rows, "bytes"), column(rows, "seconds"))
-        for ranks, rows in measured.groupby("num_gpus")
+        ranks: (column(rows, "bytes"), column(rows, "seconds"))
+        for ranks in sorted(int(count) for count in measured["num_gpus"].unique())
+        for rows in [measured[measured["num_gpus"] == ranks]]
     }
     judged = {ranks: (left_out_s(*pair), pair[1][1:-1]) for ranks, pair in by_ranks.items()}
     return AllReduceCurve(

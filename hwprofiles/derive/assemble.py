@@ -36,7 +36,15 @@ def profiles(folder: Path) -> list[HardwareProfile]:
                 tables["attention_generation"], gpu, flop_per_s=prompts.flop_per_s
             ),
             attention_prefill=prompts,
-            moe={weights: moe.grouped(tables["moe"], gpu, weights) for weights in ("bf16", "fp8")},
+            moe={
+                weights: moe.grouped(
+                    tables["moe"],
+                    gpu,
+                    weights=weights,
+                    peak_bytes_per_s=sheet.peaks.memory_bytes_per_s,
+                )
+                for weights in ("bf16", "fp8")
+            },
             elementwise=streaming.elementwise(tables["mem_bw"], gpu),
             all_reduce=all_reduce.custom(tables["allreduce"], gpu),
         )

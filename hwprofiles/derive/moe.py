@@ -3,6 +3,7 @@
 from dataclasses import replace
 
 import numpy as np
+import numpy.typing as npt
 import pandas as pd
 
 from hwprofiles.curves.moe import GroupedMoeCurve
@@ -24,7 +25,11 @@ MEASURED_TYPES = {"bf16": "bfloat16", "fp8": "fp8_block"}
 WEIGHT_ELEMENT_BYTES = {"bf16": 2.0, "fp8": 1.0}
 # The routed experts of LLaDA2-mini, the model this is for, count for more in the fit.
 MINI = {"hidden": 2048, "num_experts": 256, "topk": 8}
-MINI_WEIGHT = 3.0
+MINI_WEIGHT = 4.0
+
+# The fastest stream in the tables (H200 writes) reaches this share of the data sheet's bandwidth.
+# Unbounded, the cost of an expert trades against bandwidth and the fit may pass the peak.
+FASTEST_STREAM = 0.97
 
 SEARCH = {
     "launch_s": Search(2.4e-5, 2e-6, 2e-4),
@@ -48,14 +53,17 @@ def points(table: pd.DataFrame, gpu: str, weights: str) -> pd.DataFrame:
     return median_over_frameworks(rows, ["num_tokens", *SHAPE])
 
 
-def is_mini(rows: pd.DataFrame) -> pd.Series:
+def is_mini(rows: pd.DataFrame) -> npt.NDArray[np.bool_]:
     """Which rows have the routed experts of LLaDA2-mini, at any tensor parallelism."""
-    return np.logical_and.reduce([rows[name] == size for name, size in MINI.items()])
+    same = [column(rows, name) == size for name, size in MINI.items()]
+    return np.asarray(np.logical_and.reduce(same))
 
 
 def active_experts(rows: pd.DataFrame) -> FloatArray:
     """Experts with a token when routing is balanced."""
-    return np.minimum(column(rows, "num_experts"), column(rows, "topk") * column(rows, "num_tokens"))
+    return np.minimum(
+        column(rows, "num_experts"), column(rows, "topk") * column(rows, "num_tokens")
+    )
 
 
 def predicted_s(curve: GroupedMoeCurve, rows: pd.DataFrame) -> FloatArray:
@@ -70,8 +78,11 @@ def predicted_s(curve: GroupedMoeCurve, rows: pd.DataFrame) -> FloatArray:
     ).seconds
 
 
-def grouped(table: pd.DataFrame, gpu: str, weights: str) -> GroupedMoeCurve:
+def grouped(
+    table: pd.DataFrame, gpu: str, *, weights: str, peak_bytes_per_s: float
+) -> GroupedMoeCurve:
     """The curve of one GPU; *weights* is bf16 or fp8 (scaled in blocks)."""
+    stream = replace(SEARCH["memory_bytes_per_s"], high=FASTEST_STREAM * peak_bytes_per_s)
     measured = points(table, gpu, weights)
     unseen = held_out(measured, ["num_tokens", *SHAPE])
     seen, judged = measured[~unseen], measured[unseen]
@@ -90,12 +101,12 @@ def grouped(table: pd.DataFrame, gpu: str, weights: str) -> GroupedMoeCurve:
         },
         source=fitted(
             f"{COLLECTION}; moe.csv, {MEASURED_TYPES[weights]}, balanced routing, ep 1; median "
-            "over frameworks; rows shaped like LLaDA2-mini weigh threefold"
+            "over frameworks; rows shaped like LLaDA2-mini weigh fourfold"
         ),
     )
     curve = fit(
         template,
-        SEARCH,
+        SEARCH | {"memory_bytes_per_s": stream},
         predict=lambda trial: predicted_s(trial, seen),
         measured_s=column(seen, "seconds"),
         weight=np.where(is_mini(seen), MINI_WEIGHT, 1.0),

@@ -29,7 +29,7 @@ def schedule(request: Request, parameters: Parameters, setting: Setting) -> Sche
     first = loads(n, query=accepted, context=context, logits=1, features=accepted)
     chain = loads(n, query=1, context=context + 1, logits=1)
     verify = loads(n, query=block + 1, context=context, logits=block + 1)
-    passes = [Pass("draft-first", first, stack=DRAFTER), Pass("verify", verify)]
+    passes = [Pass("draft-first", first, stack=DRAFTER, eager=True), Pass("verify", verify)]
     passes.insert(1, Pass("draft", chain, stack=DRAFTER, launches=block - 1))
     return Schedule(
         emitted, tuple(passes), prefill_tokens=request.prompt_tokens, prefill_emits_tokens=1

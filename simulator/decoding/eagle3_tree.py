@@ -32,8 +32,8 @@ def schedule(request: Request, parameters: Parameters, setting: Setting) -> Sche
     first = loads(n, query=accepted, context=context, logits=1, features=accepted)
     level = loads(n, query=top_k, context=context + 1, logits=top_k)
     verify = loads(n, query=nodes, context=context, logits=nodes)
-    passes = [Pass("draft-first", first, stack=DRAFTER), Pass("verify", verify)]
-    passes.insert(1, Pass("draft", level, stack=DRAFTER, launches=parameters.block - 1))
+    passes = [Pass("draft-first", first, stack=DRAFTER, eager=True), Pass("verify", verify)]
+    passes.insert(1, Pass("draft", level, stack=DRAFTER, launches=min(parameters.block, 8) - 1))
     return Schedule(
         emitted, tuple(passes), prefill_tokens=request.prompt_tokens, prefill_emits_tokens=1
     )
