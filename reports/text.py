@@ -106,3 +106,64 @@ def print_roofline(rows: Sequence[Mapping[str, Any]], hardware: str) -> None:
     console = Console(highlight=False)
     title = f"Roofline on {hardware}, per launch and GPU"
     console.print(_table(title, (*columns, "bandwidth", "bound by"), lines))
+
+
+def print_validation(answer: Mapping[str, Any]) -> None:
+    """Every cell with a published value, then errors by column and by paper."""
+    console = Console(highlight=False)
+    lines = [
+        (
+            f"{cell['paper']} {cell['table']}",
+            cell["cell"],
+            cell["metric"],
+            f"{cell['published']:.4g}",
+            "-" if cell["predicted"] is None else f"{cell['predicted']:.4g}",
+            "-" if cell["error"] is None else f"{100 * cell['error']:+.1f} %",
+            "fit" if cell["used_for_calibration"] else "",
+        )
+        for cell in answer["cells"]
+        if cell["published"] is not None
+    ]
+    columns = ("table", "cell", "metric", "published", "predicted", "error", "")
+    console.print(_table("Published cells (SI units)", columns, lines))
+    groups = [
+        (
+            name,
+            str(group["cells"]),
+            percent(group["mape"]),
+            f"{100 * group['worst_error']:+.1f} %",
+            percent(group["inside_interval"]),
+            group["worst_cell"],
+        )
+        for name, group in answer["by_column"].items()
+    ]
+    heads = ("column", "cells", "MAPE", "worst", "inside interval", "worst cell")
+    console.print(_table("By column", heads, groups))
+    for paper, error in answer["mape"].items():
+        fitted = answer["mape_calibration"][paper]
+        told = "no cell of its own" if error is None else f"{percent(error)} MAPE"
+        seen = "" if fitted is None else f"; {percent(fitted)} on the cells that calibrated"
+        console.print(f"{paper}: {told} on cells that no calibration used{seen}")
+    missing = sum(cell["published"] is None for cell in answer["cells"])
+    console.print(f"{missing} more cells are predicted without a published value (see --json)")
+
+
+def print_fit(
+    points: Sequence[Mapping[str, Any]], predicted: Sequence[float], engine: Mapping[str, Any]
+) -> None:
+    """Measured against fitted, then the overheads and the residual."""
+    console = Console(highlight=False)
+    rows = [
+        (point["label"], point["metric"], f"{point['measured']:.4g}", f"{value:.4g}",
+         f"{100 * (value / point['measured'] - 1):+.1f} %")
+        for point, value in zip(points, predicted, strict=True)
+    ]
+    console.print(_table("Fit (SI units)", ("point", "metric", "measured", "fitted", "error"), rows))
+    calibration, overhead = engine["calibration"], engine["overhead"]
+    for name in calibration.fitted:
+        console.print(f"{name}: {getattr(overhead, name):.4g}")
+    console.print(
+        f"residual: median {percent(calibration.median_residual)}, "
+        f"p90 {percent(calibration.p90_residual)}, worst {percent(calibration.worst_residual)} "
+        f"on {calibration.points} points"
+    )

@@ -6,16 +6,19 @@ linear least-squares fit of the relative errors gives the parameters.
 """
 
 import dataclasses
+import json
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
+import yaml
 from scipy.optimize import lsq_linear
 
 from simulator.deployment import Deployment, build
-from simulator.documents import DocumentError, Mistake
+from simulator.documents import DocumentError, Mistake, known
 from simulator.engine import simulate
 from simulator.engine_profile import Calibration, EngineProfile, Overhead
 from simulator.metrics import summarise
@@ -99,6 +102,59 @@ def calibrate(
         for point, time in zip(points, map(float, times), strict=True)
     )
     return Fit(engine, predicted)
+
+
+def parameters(words: str) -> list[str]:
+    """The overheads named in comma-separated *words*; raises DocumentError for unknown ones."""
+    chosen = [word.strip() for word in words.split(",") if word.strip()]
+    choices = Overhead.names()
+    wrong = [Mistake("--fit", known(w, choices, "overhead")) for w in chosen if w not in choices]
+    if len(set(chosen)) < len(chosen) or not chosen:
+        wrong.append(Mistake("--fit", f"name each overhead once, got {words!r}"))
+    if wrong:
+        raise DocumentError("calibrate", wrong)
+    return chosen
+
+
+def write(engine: EngineProfile, path: Path) -> None:
+    """Write an engine profile that a scenario can name by its path; an old file is replaced whole.
+
+    Raises DocumentError when it cannot be written.
+    """
+    document = {
+        name: value
+        for name, value in json.loads(json.dumps(dataclasses.asdict(engine))).items()
+        if value is not None
+    }
+    text = yaml.dump(document, Dumper=EngineDumper, sort_keys=False, width=100)
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        draft = path.with_name(f".{path.name}.draft")
+        draft.write_text(text, encoding="utf-8")
+        draft.replace(path)
+    except OSError as error:
+        what = f"cannot be written: {error.strerror}"
+        raise DocumentError(str(path), [Mistake("", what)]) from error
+
+
+class EngineDumper(yaml.SafeDumper):
+    """Short lists on one line, and exponents that YAML 1.1 reads as numbers."""
+
+
+def _number(dumper: yaml.SafeDumper, value: float) -> yaml.Node:
+    text = f"{value:.6g}"
+    mantissa, exponent, power = text.partition("e")
+    if "." not in mantissa:
+        mantissa += ".0"
+    return dumper.represent_scalar("tag:yaml.org,2002:float", mantissa + exponent + power)
+
+
+def _short_list(dumper: yaml.SafeDumper, value: list[Any]) -> yaml.Node:
+    return dumper.represent_sequence("tag:yaml.org,2002:seq", value, flow_style=True)
+
+
+EngineDumper.add_representer(float, _number)
+EngineDumper.add_representer(list, _short_list)
 
 
 def _rounded(value: float) -> float:

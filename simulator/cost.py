@@ -27,7 +27,8 @@ class OpCost:
     @property
     def bound(self) -> npt.NDArray[np.intp]:
         """Index into BOUNDS of the largest limit at each step."""
-        return self.limits_s.argmax(axis=0)
+        largest: npt.NDArray[np.intp] = self.limits_s.argmax(axis=0)
+        return largest
 
 
 class MissingKernelError(ValueError):
@@ -37,9 +38,13 @@ class MissingKernelError(ValueError):
 def curve_of(hardware: HardwareProfile, op: Op) -> Any:  # noqa: ANN401 (curves differ in their inputs)
     """The profile's cost curve for *op*; raises MissingKernelError when it has none."""
     kernels = hardware.kernels
-    by_precision = {"gemm": kernels.gemm, "lm_head": kernels.lm_head, "moe": kernels.moe}
+    by_precision: dict[str, Any] = {
+        "gemm": kernels.gemm,
+        "lm_head": kernels.lm_head,
+        "moe": kernels.moe,
+    }
     if op.kernel in by_precision:
-        curve: Any = by_precision[op.kernel].get(op.precision)
+        curve = by_precision[op.kernel].get(op.precision)
     else:
         curve = getattr(kernels, op.kernel)
     if curve is None:

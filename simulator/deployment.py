@@ -50,7 +50,8 @@ class Deployment:
     @property
     def most_together(self) -> int:
         """Most requests that are ever in the batch."""
-        return min(self.max_batch, self.scenario.workload.most_together)
+        together: int = self.scenario.workload.most_together
+        return min(self.max_batch, together)
 
     def stack(self, name: str) -> Stack:
         """The model, or its drafter."""

@@ -1,7 +1,7 @@
 """The engine: SimPy's clock, one replica that admits, prefills, steps and finishes requests."""
 
 from collections import deque
-from collections.abc import Iterator
+from collections.abc import Generator
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -73,7 +73,7 @@ class Replica:
             self._arrival.succeed()
         return done
 
-    def _run(self) -> Iterator[Any]:
+    def _run(self) -> Generator[simpy.Event, Any, None]:
         while True:
             if not self.waiting and not self.live:
                 self._arrival = self.environment.event()
@@ -109,7 +109,7 @@ class Replica:
         self.live += admitted
         return admitted
 
-    def _prefill(self, rows: list[Row]) -> Iterator[Any]:
+    def _prefill(self, rows: list[Row]) -> Generator[simpy.Event, Any, None]:
         engine = self.deployment.engine
         prompts = np.array([row.schedule.prefill_tokens for row in rows])
         for forward in prefill_passes(
@@ -156,7 +156,7 @@ class Replica:
         )
         return cost, passes
 
-    def _decode(self) -> Iterator[Any]:
+    def _decode(self) -> Generator[simpy.Event, Any, None]:
         """Steps with the batch as it is, until a row finishes or somebody may join."""
         rows = self.live
         running = [row for row in rows if not row.finished]

@@ -3,6 +3,7 @@
 import math
 from typing import Any
 
+from hwprofiles import Residual
 from simulator.cost import residual_of
 from simulator.deployment import Deployment
 from simulator.step_cost import ENGINE, CostAccount
@@ -16,7 +17,9 @@ INTERVAL_BASIS = (
 
 def error_terms(deployment: Deployment, account: CostAccount, ops: list[Op]) -> dict[str, float]:
     """Relative error that each input puts on the run's time, by input."""
-    by_curve = {(op.kernel, op.precision): residual_of(deployment.hardware, op) for op in ops}
+    by_curve: dict[tuple[str, str], Residual] = {
+        (op.kernel, op.precision): residual_of(deployment.hardware, op) for op in ops
+    }
     terms = {
         f"{precision} {kernel}": seconds / account.total_s * by_curve[kernel, precision].p90
         for (kernel, precision), seconds in account.seconds_by_kernel.items()

@@ -3,19 +3,14 @@
 A name with a path separator or a YAML suffix is a path, so a user's own file needs no install.
 """
 
+import importlib
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-import hwprofiles
-import traces
-from simulator import decoding
 from simulator.documents import DocumentError, Mistake, known, load
-from simulator.engine_profile import EngineProfile
-from simulator.model import ModelSpec
-from traces.manifest import Manifest
 
-_HERE = Path(__file__).parent
+_ROOT = Path(__file__).parents[1]
 
 
 @dataclass(frozen=True)
@@ -23,7 +18,8 @@ class Shelf:
     """A kind of thing, what a file of it must be, and where the shipped ones are."""
 
     kind: str
-    schema: type[Any]
+    schema: str
+    """Module and class; imported only to read a file, so that listing names is quick."""
     folder: Path
     file: str
     """Path below *folder* of the file of a `{name}`."""
@@ -46,20 +42,20 @@ class Shelf:
 
     def get(self, name: str) -> Any:  # noqa: ANN401 (depends on the shelf)
         """The checked thing called *name*; raises DocumentError."""
-        return load(self.schema, self.path(name))
+        module, _, schema = self.schema.partition(":")
+        return load(getattr(importlib.import_module(module), schema), self.path(name))
 
 
-MODELS = Shelf("model", ModelSpec, _HERE / "models", "{name}.yaml")
-ENGINES = Shelf("engine", EngineProfile, _HERE / "engines", "{name}.yaml")
-HARDWARE = Shelf("hardware profile", hwprofiles.HardwareProfile, hwprofiles.DATA, "{name}.yaml")
-TRACES = Shelf("trace", Manifest, traces.DATA, "{name}/manifest.yaml")
+MODELS = Shelf("model", "simulator.model:ModelSpec", _ROOT / "simulator/models", "{name}.yaml")
+ENGINES = Shelf(
+    "engine", "simulator.engine_profile:EngineProfile", _ROOT / "simulator/engines", "{name}.yaml"
+)
+HARDWARE = Shelf(
+    "hardware profile", "hwprofiles:HardwareProfile", _ROOT / "hwprofiles/data", "{name}.yaml"
+)
+TRACES = Shelf("trace", "traces.manifest:Manifest", _ROOT / "traces/data", "{name}/manifest.yaml")
 SHELVES = {"models": MODELS, "hardware": HARDWARE, "engines": ENGINES, "traces": TRACES}
 
 
 def _is_path(name: str) -> bool:
     return "/" in name or "\\" in name or name.endswith((".yaml", ".yml"))
-
-
-def policy_names() -> list[str]:
-    """Every decoding policy."""
-    return decoding.names()

@@ -53,7 +53,8 @@ class ConstantPace:
         n_steps = math.ceil(n_tokens / self.mean_tokens - 1e-9)
         out = np.floor(np.arange(1, n_steps + 1) * self.mean_tokens + 1e-9).astype(np.int64)
         out[-1] = n_tokens
-        return np.diff(np.minimum(out, n_tokens), prepend=0)
+        emitted: IntArray = np.diff(np.minimum(out, n_tokens), prepend=0)
+        return emitted
 
 
 @dataclass(frozen=True)

@@ -10,7 +10,15 @@ from typing import Literal
 import numpy as np
 import numpy.typing as npt
 
-from simulator.model import ELEMENT_BYTES, Adapter, Attention, Drafter, LayerGroup, Projection, Stack
+from simulator.model import (
+    ELEMENT_BYTES,
+    Adapter,
+    Attention,
+    Drafter,
+    LayerGroup,
+    Projection,
+    Stack,
+)
 from simulator.routing import Routing
 from simulator.schedule import ADAPTER, CONTEXT, FEATURES, LOGITS, QUERY, IntArray
 
@@ -68,7 +76,8 @@ class StepLoad:
 
     def total(self, which: int) -> FloatArray:
         """Sum over the batch, [steps]."""
-        return self.loads[which].sum(axis=0) * self.padding
+        total: FloatArray = self.loads[which].sum(axis=0) * self.padding
+        return total
 
 
 @dataclass(frozen=True)

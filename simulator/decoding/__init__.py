@@ -4,15 +4,18 @@ A module `some_name.py` is the policy `some-name`. It has a frozen dataclass `Pa
 constant `USES`, and a function `schedule(request, parameters, setting) -> Schedule`.
 """
 
+from __future__ import annotations
+
 import importlib
 import pkgutil
 from dataclasses import dataclass
-from typing import Any, Protocol, cast
+from typing import TYPE_CHECKING, Any, Protocol, cast
 
-from simulator.engine_profile import EngineProfile
-from simulator.pace import Pace
-from simulator.request import Request
-from simulator.schedule import Schedule
+if TYPE_CHECKING:  # names() must stay quick
+    from simulator.engine_profile import EngineProfile
+    from simulator.pace import Pace
+    from simulator.request import Request
+    from simulator.schedule import Schedule
 
 
 @dataclass(frozen=True)

@@ -8,7 +8,7 @@ import numpy as np
 from simulator.blocks import BlockParameters, block_steps, prefilled_tokens
 from simulator.decoding import Setting, Uses
 from simulator.request import Request
-from simulator.schedule import Pass, Schedule, loads
+from simulator.schedule import IntArray, Pass, Schedule, loads
 
 USES = Uses()
 
@@ -30,8 +30,8 @@ def schedule(request: Request, parameters: Parameters, setting: Setting) -> Sche
     block = parameters.block
     fused = setting.engine.kv_store == "fused"
     steps = block_steps(request, parameters, least_forwards=1 if fused else 2)
-    emitted, query = steps.emitted_tokens, block
-    context = steps.start_tokens
+    emitted, context = steps.emitted_tokens, steps.start_tokens
+    query: IntArray | int = block
     if fused:
         carries = steps.opens_block * (steps.block_index > 0)
         query = block * (1 + carries)

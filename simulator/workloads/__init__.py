@@ -5,16 +5,20 @@ and `drive(environment, parameters, seed, submit)`, which starts SimPy processes
 `submit(request)`; what it returns happens when the request is finished.
 """
 
+from __future__ import annotations
+
 import importlib
 import pkgutil
-from collections.abc import Callable
-from typing import Any, Protocol, cast
+from typing import TYPE_CHECKING, Any, Protocol, cast
 
-import simpy
+if TYPE_CHECKING:  # names() must stay quick
+    from collections.abc import Callable
 
-from simulator.request import Request
+    import simpy
 
-Submit = Callable[[Request], simpy.Event]
+    from simulator.request import Request
+
+    Submit = Callable[[Request], simpy.Event]
 
 
 class Workload(Protocol):

@@ -1,6 +1,6 @@
 """Closed workload: a fixed number of users, each sending its next request when one is done."""
 
-from collections.abc import Iterator
+from collections.abc import Callable, Generator
 from dataclasses import dataclass
 from typing import Annotated, Any, Literal
 
@@ -8,7 +8,6 @@ import simpy
 from pydantic import ConfigDict, Field, Strict
 
 from simulator.request import Request
-from simulator.workloads import Submit
 
 Users = Annotated[int, Strict(), Field(ge=1, le=100_000)]
 Tokens = Annotated[int, Strict(), Field(ge=1, le=10_000_000)]
@@ -44,13 +43,16 @@ class Parameters:
 
 
 def drive(
-    environment: simpy.Environment, parameters: Parameters, seed: int, submit: Submit
+    environment: simpy.Environment,
+    parameters: Parameters,
+    seed: int,
+    submit: Callable[[Request], simpy.Event],
 ) -> None:
     """Start the users; the next request goes to whoever is free first."""
     lengths = (parameters.prompt_tokens, parameters.output_tokens)
     indices = iter(range(parameters.n_requests))
 
-    def user() -> Iterator[Any]:
+    def user() -> Generator[simpy.Event, Any, None]:
         for index in indices:
             yield submit(Request(index, *lengths, arrival_s=environment.now, seed=seed))
 

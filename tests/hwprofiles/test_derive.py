@@ -115,7 +115,7 @@ def test_a_missing_table_is_named(tmp_path: Path) -> None:
     assert not out.exists()
 
 
-def assert_same(shipped: Any, made: Any, path: str = "") -> None:  # noqa: ANN401 (documents)
+def assert_same(shipped: Any, made: Any, path: str = "") -> None:
     """Two documents agree, their numbers within the tolerance of a refit."""
     if isinstance(shipped, dict):
         assert shipped.keys() == made.keys(), path

@@ -17,12 +17,12 @@ PACKAGE = Path(hwprofiles.__file__).parent
 DOCUMENTS = sorted(hwprofiles.DATA.glob("*.yaml"))
 
 
-def raw(path: Path) -> Any:  # noqa: ANN401 (a YAML document)
+def raw(path: Path) -> Any:
     """The document as YAML has it."""
     return yaml.safe_load(path.read_text(encoding="utf-8"))
 
 
-def leaves(value: Any, path: str = "") -> list[tuple[str, Any]]:  # noqa: ANN401 (a document)
+def leaves(value: Any, path: str = "") -> list[tuple[str, Any]]:
     """Every dotted path of a document with the number or text it leads to."""
     if isinstance(value, dict):
         pairs = list(value.items())
@@ -73,8 +73,8 @@ def test_no_fitted_rate_beats_the_data_sheet(profile: HardwareProfile) -> None:
 def test_every_curve_says_what_it_was_judged_on(profile: HardwareProfile) -> None:
     """Held-out points, their errors in order, a range for each size, and a source."""
     kernels = profile.kernels
-    curves = [*kernels.gemm.values(), *kernels.lm_head.values(), *kernels.moe.values()]
-    single = [kernels.attention_extend, kernels.attention_prefill, kernels.elementwise]
+    curves: list[Any] = [*kernels.gemm.values(), *kernels.lm_head.values(), *kernels.moe.values()]
+    single: list[Any] = [kernels.attention_extend, kernels.attention_prefill, kernels.elementwise]
     for curve in [*curves, *single, kernels.all_reduce]:
         assert curve is not None
         assert curve.residual.points >= 20

@@ -28,7 +28,7 @@ BASE = Manifest(
 def made() -> Callable[..., Manifest]:
     """Makes a manifest with one-token steps and one draft per block position, fields replaced."""
 
-    def make(*cells: tuple[int, int | None, float], **changes: Any) -> Manifest:  # noqa: ANN401
+    def make(*cells: tuple[int, int | None, float], **changes: Any) -> Manifest:
         rows = tuple(AcceptanceCell("Average", block, tau, size) for block, size, tau in cells)
         return dataclasses.replace(BASE, **{"acceptance": rows or BASE.acceptance, **changes})
 

@@ -25,7 +25,7 @@ def shipped(name: str) -> Manifest:
     return read_manifest(traces.DATA / name / traces.MANIFEST_FILE)
 
 
-def document(**changes: Any) -> dict[str, Any]:  # noqa: ANN401 (any YAML value)
+def document(**changes: Any) -> dict[str, Any]:
     """A correct manifest as YAML would give it, with some fields replaced."""
     path = traces.DATA / "eagle3-qwen3-8b-t0" / traces.MANIFEST_FILE
     return {**yaml.safe_load(path.read_text(encoding="utf-8")), **changes}

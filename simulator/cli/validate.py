@@ -1,0 +1,25 @@
+"""`blockcast validate`: predictions against published results."""
+
+import click
+
+PAPERS = ("flowblock", "mbd", "served", "uno")
+
+
+@click.command()
+@click.option("--paper", "papers", multiple=True, type=click.Choice(PAPERS), help="Only this one.")
+@click.option("--json", "as_json", is_flag=True, help="Print one JSON object instead of tables.")
+def command(papers: tuple[str, ...], *, as_json: bool) -> None:
+    """Predict every published throughput and latency cell and compare."""
+    import json
+
+    from reports.text import print_validation
+    from simulator.progress import bar
+    from simulator.validate import predict, published_cases, report
+
+    work = published_cases(papers)
+    with bar("predicting", len(work)) as advance:
+        answer = report(predict(work, advance))
+    if as_json:
+        click.echo(json.dumps(answer, indent=2, allow_nan=False))
+    else:
+        print_validation(answer)

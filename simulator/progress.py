@@ -1,0 +1,15 @@
+"""A progress bar on standard error, which never mixes with an answer."""
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+
+
+@contextmanager
+def bar(words: str, total: int) -> Iterator[Callable[[], None]]:
+    """Show a bar for *total* pieces of work while inside; call what it yields after each."""
+    from rich.console import Console
+    from rich.progress import Progress
+
+    with Progress(console=Console(stderr=True), transient=True) as progress:
+        task = progress.add_task(words, total=total)
+        yield lambda: progress.advance(task)
