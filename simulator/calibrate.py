@@ -1,8 +1,9 @@
 """Calibrate: an engine's overheads from measured throughputs or latencies.
 
-For a closed workload every time is linear in the overheads, since they change no decision of the
-engine. So one run without overhead and one per parameter give the exact slopes, and a bounded
-linear least-squares fit of the relative errors gives the parameters.
+For a closed workload every time is piecewise linear in the overheads, since they change no
+decision of the engine: exactly linear in all but host_pass_s, which acts only where it exceeds a
+pass's kernels. So each round finds the slopes by one run per parameter and solves a bounded
+linear least-squares problem of the relative errors; without host_pass_s one round is exact.
 """
 
 import dataclasses
@@ -33,6 +34,9 @@ METRIC_TIMES: dict[str, Callable[[Mapping[str, Any]], float]] = {
     "latency_s": lambda metrics: metrics["latency_s"]["mean"],
 }
 RATES = frozenset({"output_tokens_per_s"})
+# The one overhead that acts as a floor.
+HOST = "host_pass_s"
+MOST_ROUNDS = 4
 PROBE_S = {"logit_s": 1e-10}
 DEFAULT_PROBE_S = 1e-3
 # Smaller overheads are what the solver's bound leaves behind.
@@ -77,13 +81,14 @@ def calibrate(
     if len(points) < len(fitted):
         what = f"{len(points)} points cannot fix {len(fitted)} parameters: {', '.join(fitted)}"
         raise DocumentError("calibrate", [Mistake("", what)])
-    systems = [_linear_system(point, base, fitted, progress) for point in points]
-    at_zero = np.array([system[0] for system in systems])
-    slopes = np.array([system[1] for system in systems])
+    deployments = [build(point.scenario, point.label) for point in points]
     measured = np.array([point.time for point in points])
-    solution = lsq_linear(slopes / measured[:, None], 1 - at_zero / measured, bounds=(0, np.inf))
-    values = {name: _rounded(value) for name, value in zip(fitted, solution.x, strict=True)}
-    times = at_zero + slopes @ np.array(list(values.values()))
+    values = dict.fromkeys(fitted, 0.0)
+    if HOST in fitted:
+        values[HOST] = _longest_pass_s(deployments, points, base)
+    for _ in range(MOST_ROUNDS if HOST in fitted else 1):
+        values, times = _round(deployments, points, base, values)
+        progress()
     errors = np.abs(measured / times - 1)
     engine = dataclasses.replace(
         base,
@@ -162,19 +167,51 @@ def _rounded(value: float) -> float:
     return float(f"{value:.4g}") if value > LEAST_S else 0.0
 
 
-def _linear_system(
-    point: Point, base: EngineProfile, fitted: Sequence[str], progress: Callable[[], None]
-) -> tuple[float, FloatArray]:
-    """The point's time without overhead, and its slope in each fitted parameter."""
-    deployment = build(point.scenario, point.label)
-    at_zero = _time(deployment, base, Overhead(), point.metric)
-    slopes = []
-    for name in fitted:
-        step = PROBE_S.get(name, DEFAULT_PROBE_S)
-        probed = _time(deployment, base, Overhead(**{name: step}), point.metric)
-        slopes.append((probed - at_zero) / step)
-    progress()
-    return at_zero, np.array(slopes)
+def _round(
+    deployments: Sequence[Deployment],
+    points: Sequence[Point],
+    base: EngineProfile,
+    values: Mapping[str, float],
+) -> tuple[dict[str, float], FloatArray]:
+    """Better values from the slopes at *values*, and the times that the slopes give for them."""
+    measured = np.array([point.time for point in points])
+
+    def times(changed: Mapping[str, float]) -> FloatArray:
+        overhead = Overhead(**changed)
+        return np.array(
+            [_time(d, base, overhead, p.metric) for d, p in zip(deployments, points, strict=True)]
+        )
+
+    here = times(values)
+    slopes = np.stack(
+        [
+            (times({**values, name: value + _probe_s(name)}) - here) / _probe_s(name)
+            for name, value in values.items()
+        ],
+        axis=1,
+    )
+    at_zero = here - slopes @ np.array(list(values.values()))
+    solution = lsq_linear(slopes / measured[:, None], 1 - at_zero / measured, bounds=(0, np.inf))
+    better = {name: _rounded(value) for name, value in zip(values, solution.x, strict=True)}
+    return better, at_zero + slopes @ np.array(list(better.values()))
+
+
+def _probe_s(name: str) -> float:
+    return PROBE_S.get(name, DEFAULT_PROBE_S)
+
+
+def _longest_pass_s(
+    deployments: Sequence[Deployment], points: Sequence[Point], base: EngineProfile
+) -> float:
+    """A host_pass_s at which every point waits for the host, so that its slope can be seen."""
+    return max(
+        point.time / _time(d, base, Overhead(), point.metric) * _kernel_step_s(d, base)
+        for d, point in zip(deployments, points, strict=True)
+    )
+
+
+def _kernel_step_s(deployment: Deployment, base: EngineProfile) -> float:
+    return _time(deployment, base, Overhead(), "step_latency_s")
 
 
 def _time(deployment: Deployment, base: EngineProfile, overhead: Overhead, metric: str) -> float:

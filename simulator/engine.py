@@ -41,7 +41,7 @@ class Row:
         return self.schedule.n_steps - self.position
 
     def window(self, n_steps: int) -> IntArray:
-        """Loads of the next *n_steps*, [passes, 5, n]; a finished row repeats its last step."""
+        """Loads of the next *n_steps*, [passes, 6, n]; a finished row repeats its last step."""
         if self.finished:
             return np.repeat(self.schedule.loads[:, :, -1:], n_steps, axis=2)
         return self.schedule.loads[:, :, self.position : self.position + n_steps]
@@ -139,12 +139,12 @@ class Replica:
         query, context = forward.query[:, None], forward.context[:, None]
         logits = (forward.ends * samples)[:, None]
         zero = np.zeros_like(query)
-        target = np.stack([query, context, logits, zero, zero])
+        target = np.stack([query, context, logits, zero, zero, zero])
         stacked, passes = [target], [Pass("prefill", loads(1, query=0, context=0))]
         drafter = self.deployment.drafter
         if drafter is not None:
             through = query if drafter.kind == "eagle3" else zero
-            stacked.append(np.stack([through, context, zero, zero, query]))
+            stacked.append(np.stack([through, context, zero, zero, query, zero]))
             kind = self.deployment.policy.USES.drafter or ""
             passes.append(Pass("prefill", passes[0].loads, stack=kind))
         cost = price_steps(

@@ -13,12 +13,14 @@ Ratio = Annotated[float, Strict(), Field(gt=0, le=1)]
 
 @dataclass(frozen=True)
 class Overhead:
-    """Seconds that no kernel accounts for. Every field multiplies a count of the simulated run."""
+    """Seconds that no kernel accounts for. All but *host_pass_s* multiply a count of the run."""
 
     __pydantic_config__ = STRICT
 
     step_s: Seconds = 0.0
     """Once per engine step: scheduling, input preparation, host synchronisation."""
+    host_pass_s: Seconds = 0.0
+    """Host work of a pass that its kernels hide: no launch of a pass takes less than this."""
     pass_s: Seconds = 0.0
     """Once per launch of a pass over the batch: graph replay, eager parts around it."""
     eager_pass_s: Seconds = 0.0

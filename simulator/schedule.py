@@ -8,16 +8,17 @@ import numpy.typing as npt
 IntArray = npt.NDArray[np.int64]
 
 # Rows of Pass.loads.
-QUERY, CONTEXT, LOGITS, ADAPTER, FEATURES = range(5)
-N_LOADS = 5
+QUERY, CONTEXT, LOGITS, ADAPTER, FEATURES, MOVED = range(6)
+N_LOADS = 6
 
 
 @dataclass(frozen=True)
 class Pass:
     """One launch over the batch within a step: per step, how much of it is this request's.
 
-    *loads* is [5, steps]: query tokens through all layers, tokens already in the cache, LM-head
-    rows, query tokens that also pass the adapter, and target features that a drafter takes in.
+    *loads* is [6, steps]: query tokens through all layers, tokens already in the cache, LM-head
+    rows, query tokens that also pass the adapter, target features that a drafter takes in, and
+    cached tokens that are moved afterwards (the accepted path of a tree, made contiguous).
     """
 
     name: str
@@ -46,7 +47,7 @@ class Schedule:
     prefill_emits_tokens: int = 0
     """Output tokens that the prefill itself yields (1 when it samples, as in AR)."""
     loads: IntArray = field(init=False, repr=False)
-    """[passes, 5, steps]."""
+    """[passes, 6, steps]."""
 
     def __post_init__(self) -> None:
         """Stack the passes' loads, so that the engine slices one array."""
@@ -66,10 +67,11 @@ def loads(  # noqa: PLR0913 (one argument per row of the array)
     logits: IntArray | int = 0,
     adapter: IntArray | int = 0,
     features: IntArray | int = 0,
+    moved: IntArray | int = 0,
 ) -> IntArray:
-    """The [5, n_steps] array of a Pass; numbers stand for every step."""
+    """The [6, n_steps] array of a Pass; numbers stand for every step."""
     array = np.empty((N_LOADS, n_steps), dtype=np.int64)
-    for row, value in enumerate((query, context, logits, adapter, features)):
+    for row, value in enumerate((query, context, logits, adapter, features, moved)):
         array[row] = value
     return array
 

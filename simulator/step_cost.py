@@ -25,8 +25,6 @@ class StepCost:
     parts: tuple[tuple[str, str, OpCost, int], ...]
     """(pass, stack, operation's cost, launches)."""
     overhead_s: FloatArray
-    overhead_counts: dict[str, FloatArray]
-    """Per overhead parameter, how often it is paid at each step."""
 
 
 @dataclass
@@ -38,7 +36,6 @@ class CostAccount:
     seconds_by_bound: dict[str, float] = field(default_factory=dict)
     seconds_by_kernel: dict[tuple[str, str], float] = field(default_factory=dict)
     """By (kernel, precision): which curve priced it."""
-    overhead_counts: dict[str, float] = field(default_factory=dict)
     total_s: float = 0.0
 
     def add(self, cost: StepCost, n_steps: int) -> None:
@@ -55,8 +52,6 @@ class CostAccount:
         overhead = float(cost.overhead_s[:n_steps].sum())
         _increase(self.seconds_by_op, (ENGINE, "overhead"), overhead)
         _increase(self.seconds_by_bound, ENGINE, overhead)
-        for name, counts in cost.overhead_counts.items():
-            _increase(self.overhead_counts, name, float(counts[:n_steps].sum()))
 
 
 def _increase(sums: dict, key: object, amount: float) -> None:  # type: ignore[type-arg]
@@ -71,14 +66,15 @@ def price_steps(
     emitting_rows: FloatArray,
     prefill: bool = False,
 ) -> StepCost:
-    """The cost of steps whose *loads* are [passes, 5, rows, steps].
+    """The cost of steps whose *loads* are [passes, 6, rows, steps].
 
     Every pass reads its stack's weights once per launch; a sequential drafter pays per launch.
     """
     rows = loads.shape[2]
     padding = 1.0 if prefill else deployment.engine.padded_rows(rows) / rows
     parts: list[tuple[str, str, OpCost, int]] = []
-    seconds = np.zeros(loads.shape[3])
+    overhead = deployment.engine.overhead
+    seconds, waiting = np.zeros(loads.shape[3]), np.zeros(loads.shape[3])
     for step_pass, load in zip(passes, loads, strict=True):
         adapter = deployment.adapter if step_pass.name == "draft" else None
         ops = pass_ops(
@@ -87,13 +83,15 @@ def price_steps(
             deployment.placement,
             adapter,
         )
+        launch_s = np.zeros_like(seconds)
         for part in price(deployment.hardware, ops):
             parts.append((step_pass.name, step_pass.stack, part, step_pass.launches))
-            seconds += step_pass.launches * part.seconds
+            launch_s += part.seconds
+        seconds += step_pass.launches * launch_s
+        waiting += step_pass.launches * np.maximum(overhead.host_pass_s - launch_s, 0.0)
     counts = _overhead_counts(deployment, passes, loads, emitting_rows)
-    overhead = deployment.engine.overhead
-    added = sum(getattr(overhead, name) * count for name, count in counts.items())
-    return StepCost(seconds + added, tuple(parts), np.zeros_like(seconds) + added, counts)
+    added = waiting + sum(getattr(overhead, name) * count for name, count in counts.items())
+    return StepCost(seconds + added, tuple(parts), added)
 
 
 def _overhead_counts(

@@ -20,7 +20,7 @@ from simulator.model import (
     Stack,
 )
 from simulator.routing import Routing
-from simulator.schedule import ADAPTER, CONTEXT, FEATURES, LOGITS, QUERY, IntArray
+from simulator.schedule import ADAPTER, CONTEXT, FEATURES, LOGITS, MOVED, QUERY, IntArray
 
 FloatArray = npt.NDArray[np.float64]
 Kernel = Literal[
@@ -67,7 +67,7 @@ class Op:
 
 @dataclass(frozen=True)
 class StepLoad:
-    """One pass over a batch: [5, rows, steps] as in Schedule, and how many GEMM rows are padding."""
+    """One pass over a batch: [6, rows, steps] as in Schedule, and how many GEMM rows are padding."""
 
     loads: IntArray
     prefill: bool = False
@@ -248,12 +248,14 @@ def _layer_ops(
         yield _gemm(linear.name, count, tokens, (linear.n, linear.k), placement.precision)
         if adapter is not None:
             yield from _adapter_ops(adapter, linear, group, load.total(ADAPTER))
+    kv_columns = 2 * max(1.0, group.attention.kv_heads / tp) * group.attention.head_dim
     if isinstance(stack, Drafter) and stack.kind == "dflash":
         # Features of the tokens accepted last enter every layer as keys and values.
-        columns = 2 * max(1.0, group.attention.kv_heads / tp) * group.attention.head_dim
-        shape = (columns, float(stack.hidden))
+        shape = (kv_columns, float(stack.hidden))
         yield _gemm("context kv", count, load.total(FEATURES), shape, placement.precision)
     yield from _attention(group, load, placement)
+    moved_bytes = 2 * kv_columns * placement.precision.kv_bytes * load.loads[MOVED].sum(axis=0)
+    yield _elementwise("kv compaction", count, moved_bytes)
     yield from _experts(stack, group, tokens, placement)
     hidden_bytes = ACTIVATION_BYTES * stack.hidden * tokens
     # Residual add fused with RMSNorm, before attention and before the feed-forward part.

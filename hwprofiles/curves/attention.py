@@ -34,7 +34,8 @@ class AttentionCurve:
     (a, b)_p is the p-norm. The query heads that share a KV head are packed into the rows of a
     tile, as FlashAttention-3 does: q queries are ceil(q * heads per KV head / tile_rows) tiles
     per KV head. Each tile of each sequence and KV head is a unit; units run in waves over the
-    multiprocessors. Rows are multiplied row_granule at a time. split = split_s * (1 -
+    multiprocessors. Rows of a lone tile are multiplied row_granule at a time, several tiles are
+    all full. split = split_s * (1 -
     exp(-longest/split_kv_tokens)) is what cutting a long sequence along its keys and combining
     the parts adds; at most key_splits parts, which bounds how fast one unit can be.
     """
@@ -126,7 +127,10 @@ class AttentionCurve:
 
         All units shared out evenly, or, when that is more, the longest unit on its own parts.
         """
-        granules = np.ceil(rows / self.row_granule)
+        tiles = np.ceil(rows / self.tile_rows)
+        # Only a lone tile can be cut short; of several, the last is as large as the others.
+        whole = np.where(tiles > 1, tiles * self.tile_rows, rows)
+        granules = np.ceil(whole / self.row_granule)
         seen = granules * keys
         if self.causal:
             # Each granule of rows stops seeing keys one granule of queries before the next does.

@@ -25,7 +25,7 @@ def schedule(request: Request, parameters: Parameters, setting: Setting) -> Sche
     context = context_before(request.prompt_tokens + 1, emitted) - 1
     n = len(emitted)
     draft = loads(n, query=block, context=context, logits=block, adapter=block - 1)
-    verify = loads(n, query=nodes, context=context + 1, logits=nodes)
+    verify = loads(n, query=nodes, context=context + 1, logits=nodes, moved=emitted)
     return Schedule(
         emitted,
         (Pass("draft", draft), Pass("verify", verify)),

@@ -1,0 +1,207 @@
+"""What tests draw and build: scenarios that fit each policy, requests, and runs of them."""
+
+import dataclasses
+import functools
+from collections.abc import Callable, Generator, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import simpy
+from hypothesis import strategies as st
+
+from simulator import batching, decoding, library
+from simulator.deployment import Deployment, build
+from simulator.engine import Replica
+from simulator.kvcache import KvLedger
+from simulator.request import Request
+
+POLICIES = decoding.names()
+BATCHINGS = batching.names()
+ENGINES = library.ENGINES.names()
+
+DENSE_MODEL, EXPERT_MODEL = "qwen3-8b", "llada2-mini"
+HARDWARE = "h200-sxm"
+
+
+def parameter_names(policy: str) -> set[str]:
+    """The fields of a policy's Parameters."""
+    return {f.name for f in dataclasses.fields(decoding.policy(policy).Parameters)}
+
+
+@functools.cache
+def fitting_model(policy: str) -> str:
+    """A shipped model with whatever the policy uses; experts where the policy needs nothing."""
+    uses = decoding.policy(policy).USES
+    if uses.drafter is None and not uses.adapter:
+        return EXPERT_MODEL if "tokens_per_forward" in parameter_names(policy) else DENSE_MODEL
+    for name in library.MODELS.names():
+        model = library.MODELS.get(name)
+        if (uses.drafter is None or uses.drafter in model.drafters) and (
+            not uses.adapter or model.adapters
+        ):
+            return name
+    message = f"no shipped model has what {policy} uses: {uses}"
+    raise LookupError(message)
+
+
+def fitting_decode(policy: str, **changes: Any) -> dict[str, Any]:
+    """A decode section for *policy* with what it requires filled in."""
+    given: dict[str, Any] = {"policy": policy}
+    if decoding.policy(policy).USES.acceptance and "trace" not in changes:
+        given["tokens_per_step"] = 2.5
+    if "tokens_per_forward" in parameter_names(policy):
+        given["tokens_per_forward"] = 3.0
+    return given | changes
+
+
+def fitting_trace(policy: str) -> str | None:
+    """A shipped acceptance trace of *policy*, if there is one."""
+    names = library.TRACES.names()
+    return next((n for n in names if policy in library.TRACES.get(n).policies), None)
+
+
+def document(policy: str, decode: dict[str, Any] | None = None, **workload: Any) -> dict[str, Any]:
+    """A closed scenario on the ideal engine for *policy*."""
+    lengths = {"concurrency": 3, "prompt_tokens": 40, "output_tokens": 24}
+    return {
+        "model": fitting_model(policy),
+        "hardware": HARDWARE,
+        "engine": "ideal",
+        "decode": decode or fitting_decode(policy),
+        "workload": {"kind": "closed"} | lengths | workload,
+    }
+
+
+def deployed(scenario: dict[str, Any], **changes: Any) -> Deployment:
+    """The deployment of a scenario document with some top-level fields replaced."""
+    return build(scenario | changes, "test")
+
+
+@st.composite
+def decodes(draw: st.DrawFn, policy: str) -> dict[str, Any]:
+    """Any valid decode section of *policy* at a constant pace."""
+    fields = parameter_names(policy)
+    drawn: dict[str, Any] = {"policy": policy}
+    if "block" in fields:
+        drawn["block"] = draw(st.integers(2, 16), label="block")
+    for name in sorted(fields & {"window", "buffer", "top_k", "tree_size"}):
+        drawn[name] = draw(st.integers(1, 5), label=name)
+    if "tokens_per_forward" in fields:
+        drawn["tokens_per_forward"] = draw(st.floats(0.4, float(drawn["block"])), label="pace")
+    if "tokens_per_step" in fields:
+        made = decoding.policy(policy).Parameters(**drawn, tokens_per_step=1.0)
+        most = float(made.most_tokens_per_step)
+        drawn["tokens_per_step"] = draw(st.floats(1.0, most), label="pace")
+    return drawn
+
+
+@st.composite
+def scenarios(draw: st.DrawFn, policy: str) -> dict[str, Any]:
+    """Any small closed scenario of *policy*, on any engine, in any batching mode."""
+    scenario = document(
+        policy,
+        draw(decodes(policy)),
+        concurrency=draw(st.integers(1, 5), label="concurrency"),
+        requests=draw(st.integers(1, 8), label="requests"),
+        prompt_tokens=draw(st.integers(1, 90), label="prompt_tokens"),
+        output_tokens=draw(st.integers(1, 40), label="output_tokens"),
+    )
+    return scenario | {
+        "engine": draw(st.sampled_from(ENGINES), label="engine"),
+        "seed": draw(st.integers(0, 3), label="seed"),
+        "parallel": {"tp": draw(st.sampled_from([1, 2]), label="tp")},
+        "batching": {
+            "mode": draw(st.sampled_from(BATCHINGS), label="mode"),
+            "max_batch": draw(st.integers(1, 6), label="max_batch"),
+        },
+    }
+
+
+@st.composite
+def request_lists(draw: st.DrawFn, least_output: int = 1) -> list[Request]:
+    """Requests of any lengths; some arrive together, some in the middle of a step, some late."""
+    arrivals = draw(
+        st.lists(st.sampled_from([0.0, 0.0, 0.001, 0.0137, 0.08, 3.0]), min_size=1, max_size=6)
+    )
+    return [
+        Request(
+            index,
+            prompt_tokens=draw(st.integers(1, 90)),
+            output_tokens=draw(st.integers(least_output, 30)),
+            arrival_s=arrival,
+        )
+        for index, arrival in enumerate(sorted(arrivals))
+    ]
+
+
+@dataclass
+class WatchedLedger(KvLedger):
+    """A ledger that remembers what it was asked to do."""
+
+    granted: list[int] = field(default_factory=list)
+    freed: list[int] = field(default_factory=list)
+    most_used_bytes: float = 0.0
+
+    def allocate(self, request: int, n_bytes: float) -> None:
+        """Grant, and note who and the most that was ever granted."""
+        super().allocate(request, n_bytes)
+        self.granted.append(request)
+        self.most_used_bytes = max(self.most_used_bytes, self.used_bytes)
+
+    def free(self, request: int) -> None:
+        """Take back, and note who."""
+        super().free(request)
+        self.freed.append(request)
+
+
+@dataclass(frozen=True)
+class Played:
+    """A run: what it was made of, and the replica that holds its records."""
+
+    deployment: Deployment
+    replica: Replica
+    requests: Sequence[Request]
+    ledger: KvLedger
+
+
+def closed_requests(deployment: Deployment) -> list[Request]:
+    """The requests that the closed workload of *deployment* asks for."""
+    workload, seed = deployment.scenario.workload, deployment.scenario.seed
+    lengths = (workload.prompt_tokens, workload.output_tokens)
+    return [Request(index, *lengths, seed=seed) for index in range(workload.n_requests)]
+
+
+def play(
+    deployment: Deployment, requests: Sequence[Request], capacity_bytes: float | None = None
+) -> Played:
+    """Submit *requests* when they arrive to a replica of *deployment*, and run until all is done.
+
+    The cache holds *capacity_bytes*, or what the deployment leaves for it.
+    """
+    environment = simpy.Environment()
+    if capacity_bytes is None:
+        capacity_bytes = deployment.memory(deployment.max_batch).kv_capacity_bytes
+    ledger = WatchedLedger(capacity_bytes)
+    replica = Replica(environment, deployment, ledger)
+
+    def user(request: Request) -> Generator[simpy.Event, Any, None]:
+        yield environment.timeout(request.arrival_s)
+        yield replica.submit(request)
+
+    for request in requests:
+        environment.process(user(request))
+    environment.run()
+    return Played(deployment, replica, requests, ledger)
+
+
+def scaled(value: Any, change: Callable[[str, float], float], name: str = "") -> Any:
+    """A copy of nested dataclasses with every float field put through change(name, number)."""
+    if dataclasses.is_dataclass(value) and not isinstance(value, type):
+        parts = {f.name: getattr(value, f.name) for f in dataclasses.fields(value) if f.init}
+        return type(value)(**{key: scaled(part, change, key) for key, part in parts.items()})
+    if isinstance(value, dict):
+        inside = {key: name if isinstance(key, int) else str(key) for key in value}
+        return {key: scaled(part, change, inside[key]) for key, part in value.items()}
+    if isinstance(value, list):
+        return [scaled(part, change, name) for part in value]
+    return change(name, value) if isinstance(value, float) else value
