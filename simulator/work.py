@@ -115,9 +115,10 @@ def _gemm(
     )
 
 
-def _elementwise(name: str, count: int, moved_bytes: FloatArray) -> Op:
+def _elementwise(name: str, count: int, moved_bytes: FloatArray, row_bytes: float = 0.0) -> Op:
+    """Reads and writes *moved_bytes*; *row_bytes* for a kernel that gives each row to one block."""
     zero = np.zeros_like(moved_bytes)
-    inputs: dict[str, FloatArray | float] = {"bytes_moved": moved_bytes}
+    inputs: dict[str, FloatArray | float] = {"bytes_moved": moved_bytes, "row_bytes": row_bytes}
     return Op(name, "elementwise", count, inputs, zero, count * moved_bytes, zero)
 
 
@@ -235,6 +236,8 @@ def _experts(
     if experts.shared:
         shared = experts.shared * width
         yield _gemm("shared expert", group.count, tokens, (2 * shared, stack.hidden), precision)
+        row = 3 * ACTIVATION_BYTES * shared
+        yield _elementwise("swiglu", group.count, row * tokens, row)
         yield _gemm("shared expert", group.count, tokens, (stack.hidden, shared), precision)
 
 
@@ -255,16 +258,30 @@ def _layer_ops(
         yield _gemm("context kv", count, load.total(FEATURES), shape, placement.precision)
     yield from _attention(group, load, placement)
     moved_bytes = 2 * kv_columns * placement.precision.kv_bytes * load.loads[MOVED].sum(axis=0)
-    yield _elementwise("kv compaction", count, moved_bytes)
+    # Old and new places overlap, so the entries are gathered aside and then scattered.
+    yield _elementwise("kv compaction", 2 * count, moved_bytes)
     yield from _experts(stack, group, tokens, placement)
+    yield from _layer_elementwise(stack, group, tokens, tp)
     hidden_bytes = ACTIVATION_BYTES * stack.hidden * tokens
-    # Residual add fused with RMSNorm, before attention and before the feed-forward part.
-    yield _elementwise("norm", 2 * count, 4 * hidden_bytes)
-    rotated = group.attention.projected_width / tp * tokens * ACTIVATION_BYTES
-    yield _elementwise("rotary", count, 2 * rotated)
-    if group.ffn:
-        yield _elementwise("swiglu", count, 3 * group.ffn / tp * tokens * ACTIVATION_BYTES)
     yield from _all_reduce("all-reduce", 2 * count, hidden_bytes, tp)
+
+
+def _layer_elementwise(
+    stack: Stack, group: LayerGroup, tokens: FloatArray, tensor_parallel: int
+) -> Iterator[Op]:
+    """The kernels between GEMMs, one block of threads per token."""
+    count, attention = group.count, group.attention
+    hidden = ACTIVATION_BYTES * stack.hidden
+    # Residual add fused with RMSNorm: two reads and two writes, and the sum read once more.
+    yield _elementwise("norm", 2 * count, 4 * hidden * tokens, 5 * hidden)
+    kv_heads = max(1.0, attention.kv_heads / tensor_parallel)
+    heads = attention.query_heads / tensor_parallel + kv_heads
+    rotated = ACTIVATION_BYTES * heads * attention.head_dim
+    # Compiled engines fuse the normalisation of queries and keys, where there is one, with this.
+    yield _elementwise("rotary", count, 2 * rotated * tokens, 2 * rotated)
+    if group.ffn:
+        row = 3 * ACTIVATION_BYTES * group.ffn / tensor_parallel
+        yield _elementwise("swiglu", count, row * tokens, row)
 
 
 def _head_ops(stack: Stack, load: StepLoad, placement: Placement) -> Iterator[Op]:
@@ -293,6 +310,7 @@ def pass_ops(
     ops.append(_elementwise("embedding", 1, 2 * hidden_bytes))
     for group in stack.layers:
         ops.extend(_layer_ops(stack, group, load, placement, adapter))
-    ops.append(_elementwise("final norm", 1, 2 * hidden_bytes))
+    row_bytes = 3 * ACTIVATION_BYTES * stack.hidden
+    ops.append(_elementwise("final norm", 1, 2 * hidden_bytes, row_bytes))
     ops.extend(_head_ops(stack, load, placement))
     return ops

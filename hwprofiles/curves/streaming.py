@@ -15,22 +15,34 @@ from hwprofiles.quantities import Domain, Positive
 
 @dataclass(frozen=True)
 class StreamingCurve:
-    """t = launch + bytes/bandwidth, for a kernel inside a CUDA graph reading cold memory."""
+    """t = launch + row bytes/row bandwidth + bytes/bandwidth, reading cold memory.
+
+    A kernel that gives each row to one thread block (RMSNorm, rotary, SwiGLU) takes at least the
+    time of a row, however few rows there are: *row_bytes_per_s* is what one block moves. A kernel
+    spread over the whole GPU whatever its shape has no row term.
+    """
 
     __pydantic_config__: ClassVar[ConfigDict] = ConfigDict(extra="forbid")
 
     form: Literal["streaming"]
     launch_s: Positive
     memory_bytes_per_s: Positive
+    row_bytes_per_s: Positive
     residual: Residual
+    row_residual: Residual
+    """Of row kernels, on the rows that the row bandwidth was not fitted to."""
     domain: Domain
     source: Source
 
-    def time(self, bytes_moved: npt.ArrayLike) -> KernelTime:
-        """Time to read and write *bytes_moved* in all, seconds, in its shape; 0 bytes cost 0."""
+    def time(self, bytes_moved: npt.ArrayLike, row_bytes: float = 0.0) -> KernelTime:
+        """Time to read and write *bytes_moved* in all, seconds, in its shape; 0 bytes cost 0.
+
+        *row_bytes* is what one row moves, for a kernel that gives each row to one block.
+        """
         moved = np.asarray(bytes_moved, dtype=np.float64)
         memory = moved / self.memory_bytes_per_s
-        launch = np.where(moved > 0, self.launch_s, 0.0)
+        alone = self.launch_s + row_bytes / self.row_bytes_per_s
+        launch = np.where(moved > 0, alone, 0.0)
         nothing = np.zeros(moved.shape)
         return KernelTime(
             seconds=launch + memory,
@@ -40,6 +52,7 @@ class StreamingCurve:
             launch_s=launch,
         )
 
-    def outside(self, bytes_moved: npt.ArrayLike) -> list[str]:
+    def outside(self, bytes_moved: npt.ArrayLike, row_bytes: float = 0.0) -> list[str]:
         """What about this size lies outside the fitted range; one sentence each."""
-        return outside_domain(self.domain, {"bytes_moved": bytes_moved})
+        values = {"bytes_moved": bytes_moved, "row_bytes": row_bytes}
+        return outside_domain(self.domain, values)

@@ -14,6 +14,7 @@ TABLES = (
     "attention_generation",
     "moe",
     "mem_bw",
+    "elementwise_vidur_h100",
     "allreduce",
 )
 
@@ -45,7 +46,9 @@ def profiles(folder: Path) -> list[HardwareProfile]:
                 )
                 for weights in ("bf16", "fp8")
             },
-            elementwise=streaming.elementwise(tables["mem_bw"], gpu),
+            elementwise=streaming.elementwise(
+                tables["mem_bw"], tables["elementwise_vidur_h100"], gpu
+            ),
             all_reduce=all_reduce.custom(tables["allreduce"], gpu),
         )
         made.append(

@@ -177,9 +177,17 @@ def test_no_more_experts_are_active_than_there_are() -> None:
 
 
 def test_streaming_by_hand() -> None:
-    """3 MB at 1 MB/us after 2 us."""
-    curve = StreamingCurve(form="streaming", launch_s=2e-6, memory_bytes_per_s=1e12, **ABOUT)
+    """3 MB at 1 MB/us after 2 us; rows of 6 kB at 2 GB/s each take 3 us more."""
+    curve = StreamingCurve(
+        form="streaming",
+        launch_s=2e-6,
+        memory_bytes_per_s=1e12,
+        row_bytes_per_s=2e9,
+        row_residual=ABOUT["residual"],
+        **ABOUT,
+    )
     assert float(curve.time(3e6).seconds) == pytest.approx(5e-6)
+    assert float(curve.time(3e6, 6e3).seconds) == pytest.approx(8e-6)
 
 
 def test_all_reduce_by_hand() -> None:

@@ -138,38 +138,32 @@ def test_elementwise(profile: HardwareProfile, measured: Path) -> None:
     assert np.quantile(found, 0.9) <= 0.05
 
 
-# Bytes each token moves in fp16, by operator, from the columns of Vidur's table.
-VIDUR_BYTES = {
-    "residual_add": lambda rows: 6.0 * rows["hidden"],
-    "silu_and_mul": lambda rows: 6.0 * rows["ffn"] / rows["tp"],
-    "rope": lambda rows: 4.0 * 128 * (rows["q_heads"] + rows["kv_heads"]) / rows["tp"],
-    "rms_norm": lambda rows: 4.0 * rows["hidden"],
-}
-
-
-@pytest.mark.parametrize(
-    ("operator", "slower"),
-    [("residual_add", 0.93), ("silu_and_mul", 1.53), ("rope", 1.93), ("rms_norm", 2.74)],
-)
-def test_elementwise_kernels_of_another_profiler(
-    profile: HardwareProfile, measured: Path, operator: str, slower: float
+@pytest.mark.parametrize(("operator", "within"), [("rope", 0.25), ("silu_and_mul", 0.25)])
+def test_row_kernels(
+    profile: HardwareProfile, measured: Path, operator: str, within: float
 ) -> None:
-    """A plain stream, which no fit saw, takes what the curve says; the others are known misses.
+    """Rotary and SwiGLU of few tokens: median within 25 %, of figures read to about 1 us."""
+    if profile.name != "h100-sxm":
+        pytest.skip("Vidur measured an H100")
+    rows = streaming.row_points(read_table(measured, "elementwise_vidur_h100"))
+    rows = rows[rows["op"] == operator]
+    curve = profile.kernels.elementwise
+    streamed = curve.time(rows["bytes_moved"]).seconds
+    predicted = streamed + rows["row_bytes"] / curve.row_bytes_per_s
+    assert np.median(np.abs(predicted / rows["seconds"] - 1)) <= within
 
-    *slower* is measured over predicted time of cold tensors: the curve is a lower bound for
-    kernels that do more than stream. It is recorded so that a change of it shows.
-    """
+
+def test_residual_add(profile: HardwareProfile, measured: Path) -> None:
+    """A plain stream that no fit saw, of 60 MB and more, takes what the curve says to 15 %."""
     if profile.name != "h100-sxm":
         pytest.skip("Vidur measured an H100")
     table = read_table(measured, "elementwise_vidur_h100")
-    rows = table[table["op"] == operator]
-    moved = rows["num_tokens"] * VIDUR_BYTES[operator](rows)
+    rows = table[table["op"] == "residual_add"]
+    moved = 6.0 * rows["num_tokens"] * rows["hidden"]
     cold = moved >= COLD_BYTES
     found = profile.kernels.elementwise.time(moved[cold]).seconds
     ratio = np.median(rows["latency_us"][cold].to_numpy() * 1e-6 / found)
-    assert ratio == pytest.approx(slower, rel=0.05)
-    if operator == "residual_add":
-        assert ratio == pytest.approx(1.0, abs=0.15)
+    assert ratio == pytest.approx(1.0, abs=0.15)
 
 
 @pytest.mark.parametrize(("ranks", "most"), [(2, 0.10), (4, 0.10), (8, 0.10)])

@@ -1,0 +1,176 @@
+"""What each policy's docstring says that its passes are, in numbers."""
+
+import dataclasses
+from typing import Any
+
+import numpy as np
+import pytest
+
+from simulator.decoding import Setting, policy
+from simulator.request import Request
+from simulator.schedule import ADAPTER, CONTEXT, FEATURES, LOGITS, QUERY, Pass, Schedule
+from tests.strategies import deployed, document
+
+PROMPT, OUTPUT = 50, 41
+REQUEST = Request(0, PROMPT, OUTPUT)
+
+
+def scheduled(name: str, store: str = "overlapped", **parameters: Any) -> Schedule:
+    """The schedule of a request at these parameters."""
+    deployment = deployed(document(name, {"policy": name, **parameters}))
+    engine = dataclasses.replace(deployment.engine, kv_store=store)
+    setting = Setting(deployment.pace, engine)
+    return policy(name).schedule(REQUEST, deployment.scenario.decode, setting)
+
+
+def is_always(step_pass: Pass, row: int, value: int) -> bool:
+    """Whether a load is the same in every step."""
+    return bool((step_pass.loads[row] == value).all())
+
+
+def test_ar_feeds_one_token_per_step() -> None:
+    """Autoregression: one query, one LM-head row, and a cache that grows by one from the prompt."""
+    schedule = scheduled("ar")
+    (decode,) = schedule.passes
+
+    assert schedule.n_steps == OUTPUT - 1
+    assert is_always(decode, QUERY, 1)
+    assert is_always(decode, LOGITS, 1)
+    assert decode.loads[CONTEXT].tolist() == list(range(PROMPT, PROMPT + OUTPUT - 1))
+
+
+def test_uno_linear_runs_two_forwards_of_a_block() -> None:
+    """Uno: both forwards have B queries and logits, B - 1 pass the adapter, verify is one on."""
+    schedule = scheduled("uno-linear", block=5, tokens_per_step=4.0)
+    draft, verify = schedule.passes
+
+    assert schedule.n_steps == 10
+    for step_pass in (draft, verify):
+        assert is_always(step_pass, QUERY, 5)
+        assert is_always(step_pass, LOGITS, 5)
+        assert step_pass.stack == "target"
+    assert is_always(draft, ADAPTER, 4)
+    assert is_always(verify, ADAPTER, 0)
+    assert draft.loads[CONTEXT].tolist() == list(range(PROMPT, PROMPT + 40, 4))
+    assert (verify.loads[CONTEXT] == draft.loads[CONTEXT] + 1).all()
+
+
+def test_uno_tree_verifies_the_root_and_its_nodes() -> None:
+    """Uno's tree: a draft of B queries, a verification of V + 1."""
+    draft, verify = scheduled("uno-tree", block=5, tree_size=13, tokens_per_step=4.0).passes
+
+    assert is_always(draft, QUERY, 5)
+    assert is_always(draft, ADAPTER, 4)
+    assert is_always(verify, QUERY, 14)
+    assert is_always(verify, LOGITS, 14)
+
+
+def test_eagle3_linear_drafts_one_token_at_a_time() -> None:
+    """EAGLE-3: the drafter takes in the accepted tokens, then runs B - 1 times on one token."""
+    schedule = scheduled("eagle3-linear", block=4, tokens_per_step=2.0)
+    first, draft, verify = schedule.passes
+
+    assert (first.stack, draft.stack, verify.stack) == ("eagle3", "eagle3", "target")
+    assert is_always(first, QUERY, 2)
+    assert is_always(first, FEATURES, 2)
+    assert first.eager
+    assert is_always(draft, QUERY, 1)
+    assert draft.launches == 3
+    assert is_always(verify, QUERY, 5)
+    assert is_always(verify, LOGITS, 5)
+
+
+@pytest.mark.parametrize(
+    "block",
+    [
+        7,
+        8,
+        pytest.param(16, marks=pytest.mark.xfail(reason="silently drafts 7 levels at most")),
+    ],
+)
+def test_eagle3_tree_expands_block_less_one_levels(block: int) -> None:
+    """EAGLE-3's tree: block - 1 levels of K queries, then the root and V nodes at once."""
+    parameters = {"block": block, "top_k": 3, "tree_size": 20, "tokens_per_step": 2.0}
+    _, level, verify = scheduled("eagle3-tree", **parameters).passes
+
+    assert is_always(level, QUERY, 3)
+    assert is_always(level, LOGITS, 3)
+    assert is_always(verify, QUERY, 21)
+    assert level.launches == block - 1
+
+
+def test_dflash_drafts_a_block_in_one_forward() -> None:
+    """DFlash: the drafter has B queries and B - 1 LM-head rows, verification B of both."""
+    draft, verify = scheduled("dflash", block=6, tokens_per_step=4.0).passes
+
+    assert (draft.stack, draft.launches, verify.stack) == ("dflash", 1, "target")
+    assert is_always(draft, QUERY, 6)
+    assert is_always(draft, LOGITS, 5)
+    assert is_always(verify, QUERY, 6)
+    assert is_always(verify, LOGITS, 6)
+
+
+@pytest.mark.xfail(reason="the drafter is fed what the same step will emit, not the last one's")
+@pytest.mark.parametrize("name", ["dflash", "eagle3-linear", "eagle3-tree"])
+def test_drafters_take_in_what_the_last_step_accepted(name: str) -> None:
+    """The target's features that a draft starts from are those of the step before."""
+    schedule = scheduled(name, block=4, tokens_per_step=1.5)
+
+    features = schedule.passes[0].loads[FEATURES]
+    assert (features[1:] == schedule.emitted_tokens[:-1]).all()
+
+
+def test_single_block_separate_stores_with_one_more_forward() -> None:
+    """One more forward per finished block: its tokens are out one forward before it ends."""
+    # The prompt's whole blocks end at 48; the output's edges are 2 + 16 + 16 + 9 tokens off.
+    schedule = scheduled("single-block", "separate", block=16, tokens_per_forward=2.0)
+    (denoise,) = schedule.passes
+
+    assert schedule.prefill_tokens == 48
+    assert is_always(denoise, QUERY, 16)
+    assert is_always(denoise, LOGITS, 16)
+    # Blocks end at tokens 14, 30 and 41, so at forwards 7, 15 and 20 (41 / 2 to even); the store
+    # comes last in each, and the last block's has no reader.
+    out = np.flatnonzero(schedule.emitted_tokens)
+    assert out.tolist() == [5, 13, 18]
+    assert schedule.emitted_tokens[out].tolist() == [14, 16, 11]
+    assert schedule.n_steps == 19
+    assert denoise.loads[CONTEXT].tolist() == [48] * 7 + [64] * 8 + [80] * 4
+
+
+def test_single_block_fused_carries_the_finished_block() -> None:
+    """The first forward of each further block has twice the queries and starts a block earlier."""
+    schedule = scheduled("single-block", "fused", block=16, tokens_per_forward=2.0)
+    (denoise,) = schedule.passes
+
+    twice = np.flatnonzero(denoise.loads[QUERY] == 32)
+    assert twice.tolist() == [7, 15]
+    assert set(np.delete(denoise.loads[QUERY], twice).tolist()) == {16}
+    assert (denoise.loads[LOGITS] == denoise.loads[QUERY]).all()
+    assert denoise.loads[CONTEXT].tolist() == [48] * 8 + [64] * 8 + [80] * 4
+
+
+def test_joint_threshold_needs_two_forwards_per_block() -> None:
+    """A block ends with a forward that changes nothing, so even a fast one has two forwards."""
+    schedule = scheduled("joint-threshold", block=16, tokens_per_forward=16.0)
+
+    assert is_always(schedule.passes[0], QUERY, 16)
+    assert np.flatnonzero(schedule.emitted_tokens).tolist() == [1, 3, 5]
+
+
+@pytest.mark.parametrize(("name", "width"), [("gwd", "window"), ("block-buffer", "buffer")])
+def test_windows_run_whole(name: str, width: str) -> None:
+    """Every forward of a window of blocks runs all its rows, whether they are needed or not."""
+    schedule = scheduled(name, block=8, tokens_per_forward=4.0, **{width: 3})
+    (denoise,) = schedule.passes
+
+    assert is_always(denoise, QUERY, 24)
+    assert is_always(denoise, LOGITS, 24)
+
+
+def test_a_buffer_of_one_block_stores_by_itself() -> None:
+    """With one slot no later block carries the store, so a block has at least two forwards."""
+    lone = scheduled("block-buffer", block=16, tokens_per_forward=16.0, buffer=1)
+    pair = scheduled("block-buffer", block=16, tokens_per_forward=16.0, buffer=2)
+
+    assert (lone.n_steps, pair.n_steps) == (6, 3)
