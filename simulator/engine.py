@@ -6,12 +6,13 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 import simpy
 
 from simulator import workloads
 from simulator.deployment import Deployment
 from simulator.kvcache import KvLedger
-from simulator.prefill import PrefillPass, prefill_passes
+from simulator.prefill import next_forward
 from simulator.records import RequestRecord, RunRecords, StepRecord
 from simulator.request import Request
 from simulator.schedule import QUERY, IntArray, Pass, Schedule, loads
@@ -29,11 +30,21 @@ class Row:
     schedule: Schedule
     done: simpy.Event
     admitted_s: float
-    position: int = 0
-    first_decode_step: int = 0
-    prefill_end_s: float = 0.0
+    prefilled_tokens: int = 0
     prefill_forwards: int = 0
-    finished: bool = False
+    prefill_end_s: float | None = None
+    first_decode_step: int = 0
+    position: int = 0
+
+    @property
+    def finished(self) -> bool:
+        """Whether everything is out."""
+        return self.prefill_end_s is not None and self.left == 0
+
+    @property
+    def decoding(self) -> bool:
+        """Whether the prompt is in the cache and tokens are still to come."""
+        return self.prefill_end_s is not None and self.left > 0
 
     @property
     def left(self) -> int:
@@ -78,12 +89,16 @@ class Replica:
             if not self.waiting and not self.live:
                 self._arrival = self.environment.event()
                 yield self._arrival
-            admitted = self._admit()
-            if admitted:
-                yield from self._prefill(admitted)
+            self._admit()
+            unfilled = [row for row in self.live if row.prefill_end_s is None]
+            if unfilled:
+                yield from self._prefill(unfilled)
+            unfilled = [row for row in unfilled if row.prefill_end_s is None]
+            if unfilled and self.deployment.engine.prefill_order == "first":
+                continue
             self._leave()
-            if any(not row.finished for row in self.live):
-                yield from self._decode()
+            if any(row.decoding for row in self.live):
+                yield from self._decode(1 if unfilled else STRETCH_STEPS)
                 self._leave()
 
     def _may_admit(self) -> bool:
@@ -94,10 +109,10 @@ class Replica:
         tokens = self.waiting[0][0].total_tokens
         return room > 0 and self.ledger.fits(self.deployment.sequence_bytes(tokens))
 
-    def _admit(self) -> list[Row]:
-        admitted: list[Row] = []
+    def _admit(self) -> None:
+        """Take waiting requests into the batch, in order, while batching and cache allow."""
         room = self.deployment.batching.admits(len(self.live), self.deployment.max_batch)
-        while self.waiting and len(admitted) < room:
+        while self.waiting and room > 0:
             request, done = self.waiting[0]
             n_bytes = self.deployment.sequence_bytes(request.total_tokens)
             if not self.ledger.fits(n_bytes):
@@ -105,39 +120,43 @@ class Replica:
             self.waiting.popleft()
             self.ledger.allocate(request.index, n_bytes)
             schedule = self.deployment.schedule(request)
-            admitted.append(Row(request, schedule, done, self.environment.now))
-        self.live += admitted
-        return admitted
+            self.live.append(Row(request, schedule, done, self.environment.now))
+            room -= 1
 
     def _prefill(self, rows: list[Row]) -> Generator[simpy.Event, Any, None]:
+        """One prefill forward over the prompts of *rows*; a prompt too short for one is done."""
         engine = self.deployment.engine
-        prompts = np.array([row.schedule.prefill_tokens for row in rows])
-        for forward in prefill_passes(
-            prompts,
-            chunk_tokens=engine.prefill_chunk_tokens,
-            batch_tokens=engine.prefill_batch_tokens,
-        ):
-            cost, passes = self._price_prefill(rows, forward)
+        left = np.array([row.schedule.prefill_tokens - row.prefilled_tokens for row in rows])
+        query = next_forward(
+            left, chunk_tokens=engine.prefill_chunk_tokens, batch_tokens=engine.prefill_batch_tokens
+        )
+        ends = query == left
+        if query.any():
+            cost, passes = self._price_prefill(rows, query, ends)
             start = self.environment.now
             yield self.environment.timeout(float(cost.seconds[0]))
-            emitted = sum(
-                row.schedule.prefill_emits_tokens * int(ends)
-                for row, ends in zip(rows, forward.ends, strict=True)
-            )
-            for row, query in zip(rows, forward.query, strict=True):
-                row.prefill_forwards += int(query > 0)
-            self._record(start, forward.query, emitted, len(passes), prefill=True)
             self.account.add(cost, 1)
-        for row in rows:
-            row.prefill_end_s = self.environment.now
-            row.first_decode_step = len(self.decode_end_s)
-            row.finished = row.schedule.n_steps == 0
+            emitted = sum(
+                row.schedule.prefill_emits_tokens for row, end in zip(rows, ends, strict=True) if end
+            )
+            self._record(start, query, emitted, len(passes), prefill=True)
+        for row, tokens, end in zip(rows, query, ends, strict=True):
+            row.prefilled_tokens += int(tokens)
+            row.prefill_forwards += int(tokens > 0)
+            if end:
+                row.prefill_end_s = self.environment.now
+                row.first_decode_step = len(self.decode_end_s)
 
-    def _price_prefill(self, rows: list[Row], forward: PrefillPass) -> tuple[StepCost, list[Pass]]:
+    def _price_prefill(
+        self, rows: list[Row], tokens: IntArray, ends: npt.NDArray[np.bool_]
+    ) -> tuple[StepCost, list[Pass]]:
         """The target's prefill, and the drafter's: it takes in the target's features."""
         samples = np.array([row.schedule.prefill_emits_tokens for row in rows])
-        query, context = forward.query[:, None], forward.context[:, None]
-        logits = (forward.ends * samples)[:, None]
+        query, context = (
+            tokens[:, None],
+            np.array([row.prefilled_tokens for row in rows])[:, None],
+        )
+        logits = (ends * samples)[:, None]
         zero = np.zeros_like(query)
         target = np.stack([query, context, logits, zero, zero, zero])
         stacked, passes = [target], [Pass("prefill", loads(1, query=0, context=0))]
@@ -156,11 +175,11 @@ class Replica:
         )
         return cost, passes
 
-    def _decode(self) -> Generator[simpy.Event, Any, None]:
+    def _decode(self, most_steps: int) -> Generator[simpy.Event, Any, None]:
         """Steps with the batch as it is, until a row finishes or somebody may join."""
-        rows = self.live
-        running = [row for row in rows if not row.finished]
-        n_steps = min(STRETCH_STEPS, min(row.left for row in running))
+        rows = [row for row in self.live if row.prefill_end_s is not None]
+        running = [row for row in rows if row.decoding]
+        n_steps = min(most_steps, min(row.left for row in running))
         passes = running[0].schedule.passes
         stretch = np.stack([row.window(n_steps) for row in rows], axis=2)
         emitted = np.stack(
@@ -182,7 +201,6 @@ class Replica:
         self.account.add(cost, taken)
         for row in running:
             row.position += taken
-            row.finished = row.left == 0
 
     def _record(
         self, start: float, query: IntArray, emitted: int, forwards: int, *, prefill: bool = False
@@ -216,7 +234,7 @@ class Replica:
         times = ends[schedule.emitted_tokens > 0]
         tokens = schedule.emitted_tokens[schedule.emitted_tokens > 0]
         if schedule.prefill_emits_tokens:
-            times = np.concatenate([[row.prefill_end_s], times])
+            times = np.concatenate([[row.prefill_end_s or 0.0], times])
             tokens = np.concatenate([[schedule.prefill_emits_tokens], tokens])
         self.records.emission_gaps_s.append(np.diff(times))
         self.records.requests.append(

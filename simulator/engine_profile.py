@@ -76,6 +76,8 @@ class EngineProfile:
     """How the final KV of a finished block is written, see docs/design.md."""
     lm_head: Literal["sharded", "replicated"] = "sharded"
     """Over tensor-parallel ranks."""
+    prefill_order: Literal["first", "interleaved"] = "first"
+    """First: nobody decodes while a prompt waits. Interleaved: a decode step after each forward."""
     prefill_chunk_tokens: Count | None = None
     """Prompt tokens of one request per prefill forward; whole prompts when absent."""
     prefill_batch_tokens: Count = 16384

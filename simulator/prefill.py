@@ -1,35 +1,19 @@
-"""Prefill: how the prompts of newly admitted requests are cut into forwards."""
-
-from dataclasses import dataclass
+"""Prefill: which prompt tokens go into the next prefill forward."""
 
 import numpy as np
 
 from simulator.schedule import IntArray
 
 
-@dataclass(frozen=True)
-class PrefillPass:
-    """One prefill forward: per request its query tokens, tokens already cached, and if it ends."""
+def next_forward(
+    left_tokens: IntArray, *, chunk_tokens: int | None, batch_tokens: int
+) -> IntArray:
+    """Tokens of each request in the next forward, of the *left_tokens* that each still needs.
 
-    query: IntArray
-    context: IntArray
-    ends: IntArray
-    """1 where the prompt is complete after this forward."""
-
-
-def prefill_passes(
-    prompt_tokens: IntArray, *, chunk_tokens: int | None, batch_tokens: int
-) -> list[PrefillPass]:
-    """Cut prompts into forwards of at most *chunk_tokens* each and *batch_tokens* together.
-
-    Requests are served in order; one that does not fit in a forward any more is cut there.
+    At most *chunk_tokens* of a request and *batch_tokens* together. Requests are served in
+    order; one that does not fit in the forward any more is cut there.
     """
-    done = np.zeros_like(prompt_tokens)
-    passes = []
-    while (left := prompt_tokens - done).any():
-        wanted = np.minimum(left, chunk_tokens) if chunk_tokens else left
-        before = np.cumsum(wanted) - wanted
-        query = np.clip(batch_tokens - before, 0, wanted)
-        passes.append(PrefillPass(query, done.copy(), ((query > 0) & (query == left)).astype(int)))
-        done += query
-    return passes
+    wanted = np.minimum(left_tokens, chunk_tokens) if chunk_tokens else left_tokens
+    before = np.cumsum(wanted) - wanted
+    query: IntArray = np.clip(batch_tokens - before, 0, wanted)
+    return query
