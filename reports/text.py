@@ -154,11 +154,18 @@ def print_fit(
     """Measured against fitted, then the overheads and the residual."""
     console = Console(highlight=False)
     rows = [
-        (point["label"], point["metric"], f"{point['measured']:.4g}", f"{value:.4g}",
-         f"{100 * (value / point['measured'] - 1):+.1f} %")
+        (
+            point["label"],
+            point["metric"],
+            f"{point['measured']:.4g}",
+            f"{value:.4g}",
+            f"{100 * (value / point['measured'] - 1):+.1f} %",
+        )
         for point, value in zip(points, predicted, strict=True)
     ]
-    console.print(_table("Fit (SI units)", ("point", "metric", "measured", "fitted", "error"), rows))
+    console.print(
+        _table("Fit (SI units)", ("point", "metric", "measured", "fitted", "error"), rows)
+    )
     calibration, overhead = engine["calibration"], engine["overhead"]
     for name in calibration.fitted:
         console.print(f"{name}: {getattr(overhead, name):.4g}")

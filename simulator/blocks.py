@@ -59,7 +59,9 @@ def prefilled_tokens(prompt_tokens: int, block: int) -> int:
     return prompt_tokens // block * block
 
 
-def block_steps(request: Request, parameters: BlockParameters, *, least_forwards: int) -> BlockSteps:
+def block_steps(
+    request: Request, parameters: BlockParameters, *, least_forwards: int
+) -> BlockSteps:
     """Spread the request's forwards over its blocks at the constant pace.
 
     Blocks are absolute intervals, so the prompt's partial block is the start of the first decode

@@ -39,8 +39,7 @@ HOST = "host_pass_s"
 MOST_ROUNDS = 4
 PROBE_S = {"logit_s": 1e-10}
 DEFAULT_PROBE_S = 1e-3
-# Smaller overheads are what the solver's bound leaves behind.
-LEAST_S = 1e-16
+CRUMB = 1e-6
 
 
 @dataclass(frozen=True)
@@ -164,7 +163,7 @@ EngineDumper.add_representer(list, _short_list)
 
 def _rounded(value: float) -> float:
     """Four significant figures: the fit knows no more."""
-    return float(f"{value:.4g}") if value > LEAST_S else 0.0
+    return float(f"{value:.4g}")
 
 
 def _round(
@@ -192,7 +191,11 @@ def _round(
     )
     at_zero = here - slopes @ np.array(list(values.values()))
     solution = lsq_linear(slopes / measured[:, None], 1 - at_zero / measured, bounds=(0, np.inf))
-    better = {name: _rounded(value) for name, value in zip(values, solution.x, strict=True)}
+    better = {
+        # The solver's bound leaves crumbs behind.
+        name: _rounded(value) if value > CRUMB * _probe_s(name) else 0.0
+        for name, value in zip(values, solution.x, strict=True)
+    }
     return better, at_zero + slopes @ np.array(list(better.values()))
 
 

@@ -69,7 +69,7 @@ def sequence_bytes(
 
 def _kv_share(stack: Stack, tensor_parallel: int) -> float:
     """Share of the cache that each GPU holds: KV heads are split, never below one."""
-    return 1 / min(tensor_parallel, min(group.attention.kv_heads for group in stack.layers))
+    return 1 / min(tensor_parallel, *(group.attention.kv_heads for group in stack.layers))
 
 
 def memory_plan(

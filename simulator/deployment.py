@@ -104,7 +104,9 @@ def build(document: Mapping[str, Any], origin: str) -> Deployment:
     parts = read(document, findings)
     model = _named(library.MODELS, parts, "model", findings)
     hardware = _named(library.HARDWARE, parts, "hardware", findings)
-    engine = _named(library.ENGINES, parts | {"engine": parts.get("engine", "ideal")}, "engine", findings)
+    engine = _named(
+        library.ENGINES, parts | {"engine": parts.get("engine", "ideal")}, "engine", findings
+    )
     if model is not None:
         _check_split(model, parts, findings)
         _check_lengths(model, parts, findings)
@@ -209,13 +211,15 @@ def _helpers(model: ModelSpec | None, parameters: Any, findings: Findings) -> di
         found["drafter"] = model.drafters.get(uses.drafter)
         if found["drafter"] is None:
             what = f"{parameters.policy} needs it, and model {model.name} lacks it;"
-            findings.add("decode.policy", f"{what} {known(uses.drafter, model.drafters, 'drafter')}")
+            findings.add(
+                "decode.policy", f"{what} {known(uses.drafter, model.drafters, 'drafter')}"
+            )
     if uses.adapter:
         found["adapter"] = next(iter(model.adapters.values()), None)
         if found["adapter"] is None:
             findings.add(
-                "decode.policy", f"{parameters.policy} needs a model with an adapter; "
-                f"{model.name} has none"
+                "decode.policy",
+                f"{parameters.policy} needs a model with an adapter; {model.name} has none",
             )
     return found
 

@@ -90,6 +90,9 @@ class Replica:
                 self._arrival = self.environment.event()
                 yield self._arrival
             self._admit()
+            if not self.live:
+                message = f"request {self.waiting[0][0].index} can never fit in the KV cache"
+                raise RuntimeError(message)
             unfilled = [row for row in self.live if row.prefill_end_s is None]
             if unfilled:
                 yield from self._prefill(unfilled)
@@ -137,7 +140,9 @@ class Replica:
             yield self.environment.timeout(float(cost.seconds[0]))
             self.account.add(cost, 1)
             emitted = sum(
-                row.schedule.prefill_emits_tokens for row, end in zip(rows, ends, strict=True) if end
+                row.schedule.prefill_emits_tokens
+                for row, end in zip(rows, ends, strict=True)
+                if end
             )
             self._record(start, query, emitted, len(passes), prefill=True)
         for row, tokens, end in zip(rows, query, ends, strict=True):
@@ -179,7 +184,7 @@ class Replica:
         """Steps with the batch as it is, until a row finishes or somebody may join."""
         rows = [row for row in self.live if row.prefill_end_s is not None]
         running = [row for row in rows if row.decoding]
-        n_steps = min(most_steps, min(row.left for row in running))
+        n_steps = min(most_steps, *(row.left for row in running))
         passes = running[0].schedule.passes
         stretch = np.stack([row.window(n_steps) for row in rows], axis=2)
         emitted = np.stack(

@@ -5,9 +5,7 @@ import numpy as np
 from simulator.schedule import IntArray
 
 
-def next_forward(
-    left_tokens: IntArray, *, chunk_tokens: int | None, batch_tokens: int
-) -> IntArray:
+def next_forward(left_tokens: IntArray, *, chunk_tokens: int | None, batch_tokens: int) -> IntArray:
     """Tokens of each request in the next forward, of the *left_tokens* that each still needs.
 
     At most *chunk_tokens* of a request and *batch_tokens* together. Requests are served in

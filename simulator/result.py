@@ -79,6 +79,12 @@ def _warnings(deployment: Deployment, metrics: dict[str, Any]) -> list[str]:
             f"acceptance trace {trace.name} is of {trace.model}, the model is "
             f"{deployment.model.name}"
         )
+    calibration = deployment.engine.calibration
+    if calibration is not None and calibration.points <= len(calibration.fitted):
+        found.append(
+            f"engine {deployment.engine.name} was fitted to {calibration.points} point(s), so its "
+            "residual says nothing and the interval leaves it out"
+        )
     top_k = getattr(deployment.scenario.decode, "top_k", None)
     if trace is not None and top_k is not None and top_k != trace.top_k:
         found.append(f"acceptance was published at top_k {trace.top_k}, used at {top_k}")

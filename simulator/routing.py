@@ -45,7 +45,7 @@ class Routing:
 
 
 def _popularity(experts: int, top_k: int, exponent: float) -> FloatArray:
-    """Chance that a token picks each expert: Zipf weights scaled to sum to *top_k*, none above 1."""
+    """Chance that a token picks each expert: Zipf weights summing to *top_k*, none above 1."""
     weight = np.arange(1, experts + 1, dtype=float) ** -exponent
     chance = np.zeros(experts)
     free = np.ones(experts, dtype=bool)

@@ -1,7 +1,9 @@
 """Validate: predicted against published, cell by cell."""
 
 import json
+import multiprocessing
 from collections.abc import Callable, Iterable, Sequence
+from concurrent.futures import ProcessPoolExecutor
 from dataclasses import dataclass
 from typing import Any
 
@@ -12,6 +14,9 @@ from simulator.deployment import build
 from simulator.documents import DocumentError
 from simulator.published import Case, cases, names, publication
 from simulator.result import run
+
+# What a run says, or why there is none.
+Summary = dict[str, Any] | str
 
 
 @dataclass(frozen=True)
@@ -38,32 +43,39 @@ class Cell:
         return self.predicted / self.published - 1
 
 
-def predict(work: Sequence[Case], advance: Callable[[], None] = lambda: None) -> list[Cell]:
-    """A cell for every case, in order; cases that differ only in the metric share a run."""
-    summaries: dict[str, dict[str, Any] | DocumentError] = {}
-    cells = []
-    for case in work:
-        key = json.dumps(case.scenario, sort_keys=True)
-        if key not in summaries:
-            summaries[key] = _summary(case)
-        cells.append(_cell(case, summaries[key]))
-        advance()
-    return cells
+def predict(
+    work: Sequence[Case], *, workers: int = 1, advance: Callable[[], None] = lambda: None
+) -> list[Cell]:
+    """A cell for every case, in order; cases that differ only in the metric share a run.
+
+    With several *workers* the runs are spread over processes; the cells are the same.
+    """
+    keys = [json.dumps(case.scenario, sort_keys=True) for case in work]
+    first = dict(zip(reversed(keys), reversed(work), strict=True))
+    summaries: dict[str, Summary] = {}
+    # Fresh processes: a fork would copy whatever threads the caller runs.
+    pool = ProcessPoolExecutor(workers, mp_context=multiprocessing.get_context("spawn"))
+    with pool:
+        for key, summary in zip(first, pool.map(_summary, first.values()), strict=True):
+            summaries[key] = summary
+            for _ in range(keys.count(key)):
+                advance()
+    return [_cell(case, summaries[key]) for case, key in zip(work, keys, strict=True)]
 
 
-def _summary(case: Case) -> dict[str, Any] | DocumentError:
-    """The run's summary; a scenario that is refused is an answer too."""
+def _summary(case: Case) -> Summary:
+    """Metrics and interval of the run, or why the scenario is refused."""
     try:
-        return run(build(case.scenario, case.cell)).summary
+        summary = run(build(case.scenario, case.cell)).summary
     except DocumentError as error:
-        return error
+        return "; ".join(mistake.what for mistake in error.mistakes)
+    return {name: summary[name] for name in ("metrics", "interval")}
 
 
-def _cell(case: Case, summary: dict[str, Any] | DocumentError) -> Cell:
-    value = note = None
-    spread = 1.0
-    if isinstance(summary, DocumentError):
-        note = "; ".join(mistake.what for mistake in summary.mistakes)
+def _cell(case: Case, summary: Summary) -> Cell:
+    value, note, spread = None, "", 1.0
+    if isinstance(summary, str):
+        note = summary
     else:
         value = metric_of(summary["metrics"], case.metric)
         spread += summary["interval"]["relative"]
@@ -78,7 +90,7 @@ def _cell(case: Case, summary: dict[str, Any] | DocumentError) -> Cell:
         low=None if value is None else value / spread,
         high=None if value is None else value * spread,
         used_for_calibration=case.used_for_calibration_of is not None,
-        note=note or "",
+        note=note,
     )
 
 

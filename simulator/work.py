@@ -4,7 +4,7 @@ All loads are arrays [rows, steps]; every operation's counts are arrays [steps] 
 """
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from typing import Literal
 
 import numpy as np
@@ -67,7 +67,7 @@ class Op:
 
 @dataclass(frozen=True)
 class StepLoad:
-    """One pass over a batch: [6, rows, steps] as in Schedule, and how many GEMM rows are padding."""
+    """One pass over a batch: [6, rows, steps] as in Schedule, and its padding."""
 
     loads: IntArray
     prefill: bool = False
@@ -85,8 +85,8 @@ class Placement:
     """How a stack lies on the GPUs and what its weights and cache are stored as."""
 
     tensor_parallel: int = 1
-    precision: Precision = Precision()
-    routing: Routing = Routing()
+    precision: Precision = field(default_factory=Precision)
+    routing: Routing = field(default_factory=Routing)
     sharded_lm_head: bool = True
     kv_traffic_factor: float = 1.0
 
@@ -97,7 +97,6 @@ def _gemm(
     m: FloatArray,
     shape: tuple[float, float],
     precision: Precision,
-    kernel: Kernel = "gemm",
 ) -> Op:
     """y[m, n] = x[m, k] W[n, k]^T: 2mnk flop; weights, input and output once each."""
     n, k = shape
@@ -105,7 +104,7 @@ def _gemm(
     moved = n * k * precision.weight_bytes * present + ACTIVATION_BYTES * m * (n + k)
     return Op(
         name=name,
-        kernel=kernel,
+        kernel="gemm",
         count=count,
         inputs={"m": m, "n": n, "k": k},
         flop=2.0 * count * m * n * k,
@@ -229,7 +228,9 @@ def _experts(
         },
         flop=group.count * 2 * visits * weights,
         bytes=group.count
-        * (weights * active * precision.weight_bytes + 2 * ACTIVATION_BYTES * visits * stack.hidden),
+        * (
+            weights * active * precision.weight_bytes + 2 * ACTIVATION_BYTES * visits * stack.hidden
+        ),
         link_bytes=np.zeros_like(tokens),
         precision=precision.weights,
     )
@@ -290,7 +291,7 @@ def _head_ops(stack: Stack, load: StepLoad, placement: Placement) -> Iterator[Op
     ranks = placement.tensor_parallel if placement.sharded_lm_head else 1
     shape = (stack.vocab / ranks, float(stack.hidden))
     # LM heads stay in bf16: no engine here quantises them.
-    yield _gemm("lm head", 1, rows, shape, Precision(), kernel="lm_head")
+    yield replace(_gemm("lm head", 1, rows, shape, Precision()), kernel="lm_head")
     # A ring all-gather moves half of what an all-reduce of the same message does.
     logits_bytes = ACTIVATION_BYTES * stack.vocab * rows
     yield from _all_reduce("logits gather", 1, logits_bytes / 2, ranks)

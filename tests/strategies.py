@@ -84,8 +84,11 @@ def decodes(draw: st.DrawFn, policy: str) -> dict[str, Any]:
     drawn: dict[str, Any] = {"policy": policy}
     if "block" in fields:
         drawn["block"] = draw(st.integers(2, 16), label="block")
-    for name in sorted(fields & {"window", "buffer", "top_k", "tree_size"}):
+    for name in sorted(fields & {"window", "buffer", "top_k"}):
         drawn[name] = draw(st.integers(1, 5), label=name)
+    if "tree_size" in fields:
+        # A tree holds at least one whole path.
+        drawn["tree_size"] = drawn["block"] + draw(st.integers(0, 20), label="branches")
     if "tokens_per_forward" in fields:
         drawn["tokens_per_forward"] = draw(st.floats(0.4, float(drawn["block"])), label="pace")
     if "tokens_per_step" in fields:
@@ -180,7 +183,7 @@ def play(
     """
     environment = simpy.Environment()
     if capacity_bytes is None:
-        capacity_bytes = deployment.memory(deployment.max_batch).kv_capacity_bytes
+        capacity_bytes = deployment.memory(len(requests)).kv_capacity_bytes
     ledger = WatchedLedger(capacity_bytes)
     replica = Replica(environment, deployment, ledger)
 

@@ -34,9 +34,7 @@ def schedule(request: Request, parameters: Parameters, setting: Setting) -> Sche
     emitted = setting.pace.emitted(request.output_tokens - 1, request.key)
     context = context_before(request.prompt_tokens + 1, emitted) - 1
     n = len(emitted)
-    draft = loads(
-        n, query=block, context=context, logits=block - 1, features=emitted.clip(1)
-    )
+    draft = loads(n, query=block, context=context, logits=block - 1, features=emitted.clip(1))
     verify = loads(n, query=block, context=context, logits=block)
     return Schedule(
         emitted,

@@ -8,7 +8,7 @@ import pytest
 
 from simulator.decoding import Setting, policy
 from simulator.request import Request
-from simulator.schedule import ADAPTER, CONTEXT, FEATURES, LOGITS, QUERY, Pass, Schedule
+from simulator.schedule import ADAPTER, CONTEXT, FEATURES, LOGITS, MOVED, QUERY, Pass, Schedule
 from tests.strategies import deployed, document
 
 PROMPT, OUTPUT = 50, 41
@@ -80,23 +80,27 @@ def test_eagle3_linear_drafts_one_token_at_a_time() -> None:
     assert is_always(verify, LOGITS, 5)
 
 
-@pytest.mark.parametrize(
-    "block",
-    [
-        7,
-        8,
-        pytest.param(16, marks=pytest.mark.xfail(reason="silently drafts 7 levels at most")),
-    ],
-)
-def test_eagle3_tree_expands_block_less_one_levels(block: int) -> None:
-    """EAGLE-3's tree: block - 1 levels of K queries, then the root and V nodes at once."""
+@pytest.mark.parametrize(("block", "levels"), [(2, 1), (7, 6), (8, 7), (16, 7)])
+def test_eagle3_tree_expands_seven_levels_at_most(block: int, levels: int) -> None:
+    """EAGLE-3's tree: K queries a level, block - 1 levels up to 7, then root and V nodes."""
     parameters = {"block": block, "top_k": 3, "tree_size": 20, "tokens_per_step": 2.0}
     _, level, verify = scheduled("eagle3-tree", **parameters).passes
 
     assert is_always(level, QUERY, 3)
     assert is_always(level, LOGITS, 3)
     assert is_always(verify, QUERY, 21)
-    assert level.launches == block - 1
+    assert level.launches == levels
+
+
+@pytest.mark.parametrize("name", ["eagle3-tree", "uno-tree"])
+def test_only_trees_move_what_they_accepted(name: str) -> None:
+    """The accepted path of a tree is made contiguous, token by token; a chain is already."""
+    tree = scheduled(name, block=4, tree_size=6, tokens_per_step=3.0)
+    chain = scheduled(name.replace("tree", "linear"), block=4, tokens_per_step=3.0)
+
+    assert tree.passes[-1].loads[MOVED].tolist() == tree.emitted_tokens.tolist()
+    assert (tree.loads[:-1, MOVED] == 0).all()
+    assert (chain.loads[:, MOVED] == 0).all()
 
 
 def test_dflash_drafts_a_block_in_one_forward() -> None:

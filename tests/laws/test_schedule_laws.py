@@ -7,8 +7,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from simulator import library
 from simulator.decoding import Setting, policy
+from simulator.documents import DocumentError
 from simulator.request import Request
 from simulator.schedule import ADAPTER, CONTEXT, LOGITS, N_LOADS, QUERY, Schedule
 from tests.strategies import (
@@ -94,6 +94,15 @@ def test_every_token_has_a_logit_row(name: str, data: st.DataObject) -> None:
     assert (schedule.emitted_tokens <= rows).all()
 
 
+@pytest.mark.xfail(reason="the most tokens of a step are counted without the size of the tree")
+def test_a_tree_emits_no_more_than_its_nodes() -> None:
+    """A tree of three nodes cannot emit more than four tokens a step, so more are refused."""
+    decode = {"policy": "eagle3-tree", "block": 8, "tree_size": 3, "tokens_per_step": 6.0}
+
+    with pytest.raises(DocumentError, match="tokens_per_step"):
+        deployed(document("eagle3-tree", decode))
+
+
 @pytest.mark.parametrize("name", POLICIES)
 @some
 @given(data=st.data())
@@ -161,7 +170,12 @@ def test_draws_belong_to_the_request(name: str) -> None:
     """A request draws the same whatever its prompt, others differ, and so do other seeds."""
     decode = fitting_decode(name, trace=fitting_trace(name))
     deployment = deployed(document(name, decode))
-    requests = [Request(0, 10, 90), Request(0, 50, 90), Request(1, 10, 90), Request(0, 10, 90, seed=1)]
+    requests = [
+        Request(0, 10, 90),
+        Request(0, 50, 90),
+        Request(1, 10, 90),
+        Request(0, 10, 90, seed=1),
+    ]
 
     base, longer, other, reseeded = (deployment.schedule(r).emitted_tokens for r in requests)
 
