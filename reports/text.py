@@ -87,25 +87,25 @@ def _print_fidelity(console: Console, summary: Mapping[str, Any]) -> None:
 
 
 def print_roofline(rows: Sequence[Mapping[str, Any]], hardware: str) -> None:
-    """One line per operation and pass."""
+    """One line per operation and pass, its largest first; the JSON has flop and bytes too."""
+    total = sum(row["seconds"] for row in rows)
     lines = [
         (
             f"{row['pass_name']}: {row['operation']}",
             seconds(row["seconds"]),
-            prefixed(row["flop"], "FLOP"),
-            prefixed(row["bytes"], "B"),
+            percent(row["seconds"] / total),
             f"{row['intensity_flop_per_byte']:.3g}",
-            prefixed(row["attained_flop_per_s"], "FLOP/s"),
-            prefixed(row["attainable_flop_per_s"], "FLOP/s"),
-            prefixed(row["attained_bytes_per_s"], "B/s"),
+            f"{row['attained_flop_per_s'] / 1e12:.3g}",
+            f"{row['attainable_flop_per_s'] / 1e12:.3g}",
+            f"{row['attained_bytes_per_s'] / 1e12:.3g}",
             row["bound"],
         )
-        for row in rows
+        for row in sorted(rows, key=lambda row: -row["seconds"])
     ]
-    columns = ("operation", "time", "work", "traffic", "FLOP/B", "attained", "attainable")
+    columns = ("operation", "time", "share", "FLOP/B", "TFLOP/s", "roof", "TB/s", "bound")
     console = Console(highlight=False)
-    title = f"Roofline on {hardware}, per launch and GPU"
-    console.print(_table(title, (*columns, "bandwidth", "bound by"), lines))
+    console.print(_table(f"One launch on one {hardware}, half-way", columns, lines))
+    console.print("roof: TFLOP/s that data-sheet peak and bandwidth allow at this intensity")
 
 
 def print_validation(answer: Mapping[str, Any]) -> None:

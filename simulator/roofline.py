@@ -1,5 +1,6 @@
 """Roofline: per pass and operation, intensity, attained and attainable rate, and what bounds it."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -59,18 +60,23 @@ def sample_passes(deployment: Deployment) -> list[SamplePass]:
 
 
 def roofline(deployment: Deployment) -> list[RooflineRow]:
-    """Every operation of every pass, in order."""
-    return [
-        _row(deployment, sample.name, cost)
-        for sample in sample_passes(deployment)
-        for cost in price(deployment.hardware, sample.ops)
-        if cost.seconds[0] > 0
-    ]
+    """Every operation of every pass, in order; kernels of one name are one operation."""
+    rows = []
+    for sample in sample_passes(deployment):
+        by_name: dict[str, list[OpCost]] = {}
+        for cost in price(deployment.hardware, sample.ops):
+            if cost.seconds[0] > 0:
+                by_name.setdefault(cost.op.name, []).append(cost)
+        rows += [_row(deployment, sample.name, costs) for costs in by_name.values()]
+    return rows
 
 
-def _row(deployment: Deployment, pass_name: str, cost: OpCost) -> RooflineRow:
-    op, seconds = cost.op, float(cost.seconds[0])
-    flop, moved = float(op.flop[0]), float(op.bytes[0])
+def _row(deployment: Deployment, pass_name: str, costs: Sequence[OpCost]) -> RooflineRow:
+    op = costs[0].op
+    seconds = sum(float(cost.seconds[0]) for cost in costs)
+    flop = sum(float(cost.op.flop[0]) for cost in costs)
+    moved = sum(float(cost.op.bytes[0]) for cost in costs)
+    limits = np.sum([cost.limits_s[:, 0] for cost in costs], axis=0)
     peaks = deployment.hardware.peaks
     intensity = flop / moved if moved else 0.0
     peak = peaks.fp8_flop_per_s if op.precision == "fp8" else peaks.bf16_flop_per_s
@@ -81,10 +87,10 @@ def _row(deployment: Deployment, pass_name: str, cost: OpCost) -> RooflineRow:
         seconds=seconds,
         flop=flop,
         bytes=moved,
-        link_bytes=float(op.link_bytes[0]),
+        link_bytes=sum(float(cost.op.link_bytes[0]) for cost in costs),
         intensity_flop_per_byte=intensity,
         attained_flop_per_s=flop / seconds,
         attainable_flop_per_s=min(peak, intensity * peaks.memory_bytes_per_s),
         attained_bytes_per_s=moved / seconds,
-        bound=BOUNDS[int(cost.bound[0])],
+        bound=BOUNDS[int(limits.argmax())],
     )

@@ -19,6 +19,7 @@ def command(
 
     from reports.roofline import draw
     from reports.text import print_roofline
+    from simulator.documents import DocumentError, Mistake
     from simulator.roofline import roofline
     from simulator.scenario_file import deployment_of
 
@@ -26,7 +27,11 @@ def command(
     rows = [dataclasses.asdict(row) for row in roofline(deployment)]
     hardware = deployment.hardware
     if output is not None:
-        draw(rows, dataclasses.asdict(hardware.peaks), hardware.name, output)
+        try:
+            draw(rows, dataclasses.asdict(hardware.peaks), hardware.name, output)
+        except OSError as error:
+            what = f"cannot be written: {error.strerror}"
+            raise DocumentError(str(output), [Mistake("", what)]) from error
     if as_json:
         peaks = dataclasses.asdict(hardware.peaks)
         answer = {"hardware": hardware.name, "peaks": peaks, "operations": rows}
