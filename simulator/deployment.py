@@ -20,6 +20,9 @@ from simulator.work import Placement
 from traces.acceptance import AcceptanceModel, acceptance_model
 from traces.manifest import Manifest
 
+# Far below any decoder; a schedule has a column per forward, so it must not grow without bound.
+LEAST_TOKENS_PER_FORWARD = 0.01
+
 
 @dataclass(frozen=True)
 class Deployment:
@@ -31,11 +34,21 @@ class Deployment:
     engine: EngineProfile
     policy: decoding.Policy
     pace: Pace
-    placement: Placement
     adapter: Adapter | None = None
     drafter: Drafter | None = None
     trace: Manifest | None = None
     acceptance: AcceptanceModel | None = None
+
+    @property
+    def placement(self) -> Placement:
+        """How the model lies on the GPUs."""
+        return Placement(
+            tensor_parallel=self.scenario.parallel.tp,
+            precision=self.scenario.precision,
+            routing=self.scenario.routing,
+            sharded_lm_head=self.engine.lm_head == "sharded",
+            kv_traffic_factor=self.engine.kv_traffic_factor,
+        )
 
     @property
     def batching(self) -> batching.Batching:
@@ -105,7 +118,7 @@ def build(document: Mapping[str, Any], origin: str) -> Deployment:
     model = _named(library.MODELS, parts, "model", findings)
     hardware = _named(library.HARDWARE, parts, "hardware", findings)
     engine = _named(
-        library.ENGINES, parts | {"engine": parts.get("engine", "ideal")}, "engine", findings
+        library.ENGINES, parts | {"engine": parts.get("engine", library.IDEAL)}, "engine", findings
     )
     if model is not None:
         _check_split(model, parts, findings)
@@ -124,13 +137,6 @@ def build(document: Mapping[str, Any], origin: str) -> Deployment:
         engine=engine,
         policy=decoding.policy(scenario.decode.policy),
         pace=_pace(scenario.decode, acceptance),
-        placement=Placement(
-            tensor_parallel=scenario.parallel.tp,
-            precision=scenario.precision,
-            routing=scenario.routing,
-            sharded_lm_head=engine.lm_head == "sharded",
-            kv_traffic_factor=engine.kv_traffic_factor,
-        ),
         trace=trace,
         acceptance=acceptance,
         **helpers,
@@ -170,10 +176,12 @@ def _acceptance(
     except ValueError as error:
         findings.add("decode.benchmark", str(error))
         return None, None
-    try:
-        model.tokens_per_step(parameters.block, parameters.acceptance_tree_size)
-    except ValueError as error:
-        findings.add("decode.block", f"{error} (trace {trace.name})")
+    for field, tree_size in (("block", None), ("tree_size", parameters.acceptance_tree_size)):
+        try:
+            model.tokens_per_step(parameters.block, tree_size)
+        except ValueError as error:
+            findings.add(f"decode.{field}", str(error))
+            break
     return trace, model
 
 
@@ -184,13 +192,19 @@ def _check_pace(parameters: object, findings: Findings) -> None:
         if (constant is None) == (parameters.trace is None):
             what = "give one of decode.tokens_per_step and decode.trace"
             findings.add("decode", f"{what}; known traces: {', '.join(library.TRACES.names())}")
-        most = parameters.most_tokens_per_step
+        most, tree_size = parameters.most_tokens_per_step, parameters.acceptance_tree_size
         if constant is not None and constant > most:
-            rule = f"a step at block {parameters.block} emits at most {most}"
+            at = f"block {parameters.block}" + (f" and tree size {tree_size}" if tree_size else "")
+            rule = f"a step at {at} emits at most {most}"
             findings.add("decode.tokens_per_step", f"{rule}, got {constant}")
-    if isinstance(parameters, BlockParameters) and parameters.tokens_per_forward > parameters.block:
-        rule = f"a forward finishes at most one block of {parameters.block}"
-        findings.add("decode.tokens_per_forward", f"{rule}, got {parameters.tokens_per_forward}")
+    if isinstance(parameters, BlockParameters):
+        pace, rule = parameters.tokens_per_forward, ""
+        if pace > parameters.block:
+            rule = f"a forward finishes at most one block of {parameters.block}"
+        if pace < LEAST_TOKENS_PER_FORWARD:
+            rule = f"must be at least {LEAST_TOKENS_PER_FORWARD}"
+        if rule:
+            findings.add("decode.tokens_per_forward", f"{rule}, got {pace}")
 
 
 def _pace(parameters: object, acceptance: AcceptanceModel | None) -> Pace:

@@ -17,6 +17,9 @@ from pydantic_core import ErrorDetails
 # A scenario, model or profile is a few kilobytes; anything far larger is not one of ours.
 MAX_DOCUMENT_BYTES = 1_000_000
 MAX_DEPTH = 40
+# Characters of a value in a message; Python refuses to print far longer whole numbers.
+MAX_SHOWN = 60
+MOST_SHOWN_BITS = 180
 
 T = TypeVar("T")
 
@@ -52,16 +55,16 @@ class _DocumentLoader(yaml.SafeLoader):
     depth = 0
 
     def compose_node(self, parent: Any, index: Any) -> Any:  # noqa: ANN401 (PyYAML's signature)
-        if self.check_event(yaml.AliasEvent):
-            mark = self.peek_event().start_mark  # type: ignore[no-untyped-call]
+        # Aliases have an anchor too: the one that they repeat.
+        event: Any = self.peek_event()  # type: ignore[no-untyped-call]
+        if event.anchor is not None:
             raise yaml.constructor.ConstructorError(
-                None, None, "anchors and aliases are not accepted", mark
+                None, None, "anchors and aliases are not accepted", event.start_mark
             )
         self.depth += 1
         if self.depth > MAX_DEPTH:
-            mark = self.peek_event().start_mark  # type: ignore[no-untyped-call]
             raise yaml.constructor.ConstructorError(
-                None, None, f"nested more than {MAX_DEPTH} deep", mark
+                None, None, f"nested more than {MAX_DEPTH} deep", event.start_mark
             )
         node = super().compose_node(parent, index)
         self.depth -= 1
@@ -70,12 +73,15 @@ class _DocumentLoader(yaml.SafeLoader):
     def construct_mapping(self, node: Any, deep: bool = False) -> dict[Hashable, Any]:  # noqa: ANN401, FBT001, FBT002
         seen: set[str] = set()
         for key, _ in node.value:
+            if not isinstance(key, yaml.ScalarNode):
+                raise yaml.constructor.ConstructorError(
+                    None, None, "a field name is text, not a list or mapping", key.start_mark
+                )
             if key.value in seen:
                 raise yaml.constructor.ConstructorError(
-                    None, None, f"field {key.value!r} is given twice", key.start_mark
+                    None, None, f"field {shown(key.value)} is given twice", key.start_mark
                 )
-            if isinstance(key.value, str):
-                seen.add(key.value)
+            seen.add(key.value)
         return super().construct_mapping(node, deep)
 
 
@@ -95,18 +101,21 @@ def parse(text: str, origin: str) -> Any:  # noqa: ANN401 (a YAML value may be a
 def read_text(path: Path) -> str:
     """The text of a small UTF-8 file; raises DocumentError when it is missing, huge or binary."""
     try:
-        size_bytes = path.stat().st_size
         if path.is_dir():
-            what = "is a folder; a YAML file is needed"
-        elif size_bytes > MAX_DOCUMENT_BYTES:
-            what = (
-                f"is {size_bytes / 1e6:.1f} MB; a document has at most "
-                f"{MAX_DOCUMENT_BYTES / 1e6:.0f} MB"
-            )
+            what = "is a folder; a file is needed"
         else:
-            return path.read_text(encoding="utf-8")
+            with path.open("rb") as file:
+                # A pipe or device says no size beforehand, so one byte more than allowed is asked.
+                content = file.read(MAX_DOCUMENT_BYTES + 1)
+            if len(content) <= MAX_DOCUMENT_BYTES:
+                return content.decode("utf-8")
+            size_bytes = max(len(content), path.stat().st_size)
+            most = f"a document has at most {MAX_DOCUMENT_BYTES / 1e6:.0f} MB"
+            what = f"{most}, got {size_bytes / 1e6:.1f} MB"
     except UnicodeDecodeError:
         what = "is not UTF-8 text"
+    except ValueError as error:  # a NUL in the path
+        what = f"is not a path: {error}"
     except OSError as error:
         what = f"cannot be read: {error.strerror}"
     raise DocumentError(str(path), [Mistake("", what)])
@@ -120,11 +129,11 @@ def read_mapping(path: Path) -> dict[str, Any]:
 def as_mapping(value: object, origin: str) -> dict[str, Any]:
     """*value* itself when it is a mapping with text for keys; raises DocumentError otherwise."""
     if not isinstance(value, dict):
-        kind = "is empty" if value is None else f"holds a {type(value).__name__}"
+        kind = "is empty" if value is None else f"holds {shown(value)}"
         raise DocumentError(origin, [Mistake("", f"{kind}; a mapping of fields is needed")])
     wrong = [key for key in value if not isinstance(key, str)]
     if wrong:
-        raise DocumentError(origin, [Mistake(str(key), "a field name is text") for key in wrong])
+        raise DocumentError(origin, [Mistake(shown(key), "a field name is text") for key in wrong])
     return value
 
 
@@ -147,9 +156,9 @@ def load(schema: type[T], path: Path) -> T:
 def known(name: str, choices: Iterable[str], kind: str) -> str:
     """What to say when *name* is not among the *choices*: the nearest ones first, then all."""
     names = sorted(choices)
-    near = difflib.get_close_matches(name, names, n=3, cutoff=0.5)
+    near = difflib.get_close_matches(name[:MAX_SHOWN], names, n=3, cutoff=0.5)
     hint = f" did you mean {' or '.join(near)}?" if near else ""
-    return f"no {kind} {name!r};{hint} known: {', '.join(names) or 'none'}"
+    return f"no {kind} {shown(name)};{hint} known: {', '.join(names) or 'none'}"
 
 
 def _mistake(schema: type, item: ErrorDetails, where: str) -> Mistake:
@@ -169,17 +178,22 @@ def _rule(item: ErrorDetails) -> str:
         signed = re.sub(r"([eE])", r"\1+", given)
         return f"{given!r} is text to YAML 1.1, not a number; write {signed}"
     rule = item["msg"].removeprefix("Value error, ")
-    rule = rule.replace("Input should be", "must be").replace("a valid ", "a ")
+    rule = rule.replace("Input should be", "must be").replace("a valid integer", "an integer")
+    rule = rule.replace("a valid ", "a ").replace("Keys should be strings", "a field name is text")
     rule = rule.replace("an object", "a mapping of fields").replace("a dictionary", "a mapping")
     rule = re.sub(r" or an instance of \w+", "", rule)
-    return f"{rule}, got {_shown(given)}"
+    return f"{rule}, got {shown(given)}"
 
 
-def _shown(given: object) -> str:
-    if isinstance(given, Mapping | list | tuple):
-        return f"a {'mapping' if isinstance(given, Mapping) else 'list'}"
+def shown(given: object) -> str:
+    """A value as part of a one-line message; containers by their kind, long values cut."""
+    if isinstance(given, Mapping | list | tuple | set):
+        kinds = {list: "list", tuple: "list", set: "set"}
+        return f"a {kinds.get(type(given), 'mapping')}"
+    if isinstance(given, int) and given.bit_length() > MOST_SHOWN_BITS:
+        return f"a whole number of {given.bit_length()} bits"
     text = repr(given)
-    return text if len(text) <= 60 else f"{text[:57]}..."  # noqa: PLR2004 (one line of a message)
+    return text if len(text) <= MAX_SHOWN else f"{text[: MAX_SHOWN - 3]}..."
 
 
 def _fields_at(schema: Any, path: Sequence[str | int]) -> list[str]:  # noqa: ANN401 (any annotation)

@@ -53,6 +53,8 @@ class Row:
 
     def window(self, n_steps: int) -> IntArray:
         """Loads of the next *n_steps*, [passes, 6, n]; a finished row repeats its last step."""
+        if self.schedule.n_steps == 0:
+            return np.zeros((*self.schedule.loads.shape[:2], n_steps), dtype=np.int64)
         if self.finished:
             return np.repeat(self.schedule.loads[:, :, -1:], n_steps, axis=2)
         return self.schedule.loads[:, :, self.position : self.position + n_steps]
@@ -89,6 +91,8 @@ class Replica:
             if not self.waiting and not self.live:
                 self._arrival = self.environment.event()
                 yield self._arrival
+            # Users whose requests finished at this instant send their next ones first.
+            yield self.environment.timeout(0)
             self._admit()
             if not self.live:
                 message = f"request {self.waiting[0][0].index} can never fit in the KV cache"

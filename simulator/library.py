@@ -10,6 +10,9 @@ from typing import Any
 
 from simulator.documents import DocumentError, Mistake, known, load
 
+IDEAL = "ideal"
+"""The engine without any overhead, which a scenario has when it names none."""
+
 _ROOT = Path(__file__).parents[1]
 
 
@@ -32,9 +35,9 @@ class Shelf:
 
     def path(self, name: str) -> Path:
         """The file of *name*; raises DocumentError naming the nearest known ones."""
-        if _is_path(name):
-            given = Path(name)
-            return given / Path(self.file).name if given.is_dir() else given
+        if is_path(name):
+            given, own = Path(name), Path(self.file)
+            return given / own.name if len(own.parts) > 1 and given.is_dir() else given
         if name not in self.names():
             what = known(name, self.names(), self.kind)
             raise DocumentError(self.kind, [Mistake("", what)])
@@ -57,5 +60,6 @@ TRACES = Shelf("trace", "traces.manifest:Manifest", _ROOT / "traces/data", "{nam
 SHELVES = {"models": MODELS, "hardware": HARDWARE, "engines": ENGINES, "traces": TRACES}
 
 
-def _is_path(name: str) -> bool:
+def is_path(name: str) -> bool:
+    """Whether *name* is a path to a user's own file rather than a shipped name."""
     return "/" in name or "\\" in name or name.endswith((".yaml", ".yml"))

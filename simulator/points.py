@@ -2,15 +2,17 @@
 
 import csv
 import math
-from collections.abc import Sequence
+from collections import Counter
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 from simulator.calibrate import METRIC_TIMES, Point
-from simulator.deployment import build
-from simulator.documents import DocumentError, Mistake, parse, read_text
+from simulator.deployment import Deployment, build
+from simulator.documents import DocumentError, Mistake, parse, read_text, shown
 from simulator.published import cases, names, publication
-from simulator.scenario import with_settings
+from simulator.request import Request
+from simulator.scenario import is_field, with_settings
 
 
 def read_points(path: Path, *, engine: str) -> list[Point]:
@@ -19,23 +21,49 @@ def read_points(path: Path, *, engine: str) -> list[Point]:
     Every row has exactly one metric; an empty field is absent. *engine* is what the scenarios
     run on. Raises DocumentError with every mistake in every row.
     """
-    lines = list(csv.reader(read_text(path).splitlines()))
+    lines = _lines(path)
     if len(lines) < 2:  # noqa: PLR2004 (a header and a row)
         raise DocumentError(str(path), [Mistake("", "a header and at least one row are needed")])
     header, mistakes, points = [name.strip() for name in lines[0]], [], []
-    if not set(header) & set(METRIC_TIMES):
-        what = f"no column with a measurement; known: {', '.join(METRIC_TIMES)}"
-        raise DocumentError(str(path), [Mistake("header", what)])
+    if wrong := _header_mistakes(header):
+        raise DocumentError(str(path), wrong)
     for number, line in enumerate(lines[1:], start=2):
         if not any(field.strip() for field in line):
             continue
         try:
             points.append(_point(f"{path} line {number}", header, line, engine))
         except DocumentError as error:
-            mistakes += [Mistake(f"line {number}: {m.where}", m.what) for m in error.mistakes]
+            mistakes += [Mistake(f"line {number}", str(m)) for m in error.mistakes]
     if mistakes:
         raise DocumentError(str(path), mistakes)
     return points
+
+
+def _lines(path: Path) -> list[list[str]]:
+    """The fields of every line; raises DocumentError when the file is not CSV."""
+    # Spreadsheets put a byte order mark in front.
+    text = read_text(path).removeprefix("\ufeff")
+    try:
+        return list(csv.reader(text.splitlines()))
+    except csv.Error as error:
+        raise DocumentError(str(path), [Mistake("", f"not readable as CSV: {error}")]) from error
+
+
+def _header_mistakes(header: Sequence[str]) -> list[Mistake]:
+    mistakes = [
+        Mistake("header", f"a column is given once, got {shown(name)} {times} times")
+        for name, times in Counter(header).items()
+        if name and times > 1
+    ]
+    mistakes += [
+        Mistake("header", f"a column is a dotted field, such as decode.block, got {shown(name)}")
+        for name in header
+        if name and not is_field(name)
+    ]
+    if not set(header) & set(METRIC_TIMES):
+        what = f"no column with a measurement; known: {', '.join(METRIC_TIMES)}"
+        mistakes.append(Mistake("header", what))
+    return mistakes
 
 
 def _point(label: str, header: Sequence[str], line: Sequence[str], engine: str) -> Point:
@@ -48,10 +76,33 @@ def _point(label: str, header: Sequence[str], line: Sequence[str], engine: str) 
         what = f"exactly one of {', '.join(METRIC_TIMES)} is needed, got {len(metrics)}"
         raise DocumentError(label, [Mistake("", what)])
     measured = _positive(label, metrics[0], given.pop(metrics[0]))
-    settings = {name: parse(text, label) for name, text in given.items()}
-    scenario = with_settings({"engine": engine}, settings)
-    build(scenario, label)
+    scenario = with_settings({"engine": engine}, _settings(label, given))
+    _check_metric(build(scenario, label), metrics[0], label)
     return Point(label, scenario, metrics[0], measured)
+
+
+def _settings(label: str, given: Mapping[str, str]) -> dict[str, Any]:
+    """The YAML values of the fields; raises DocumentError with every one that is none."""
+    settings, mistakes = {}, []
+    for name, text in given.items():
+        try:
+            settings[name] = parse(text, label)
+        except DocumentError as error:
+            mistakes += [Mistake(name, str(mistake)) for mistake in error.mistakes]
+    if mistakes:
+        raise DocumentError(label, mistakes)
+    return settings
+
+
+def _check_metric(deployment: Deployment, metric: str, label: str) -> None:
+    """Raise DocumentError when the scenario's requests are over before *metric* has a value."""
+    workload = deployment.scenario.workload
+    schedule = deployment.schedule(Request(0, workload.prompt_tokens, workload.output_tokens))
+    emissions = bool(schedule.prefill_emits_tokens) + int((schedule.emitted_tokens > 0).sum())
+    least = {"tpot_s": emissions > 1, "step_latency_s": schedule.n_steps > 0}
+    if not least.get(metric, True):
+        tokens = f"{workload.output_tokens} output tokens come out at once"
+        raise DocumentError(label, [Mistake(metric, f"has no value: {tokens}; ask for more")])
 
 
 def _positive(label: str, name: str, text: str) -> float:

@@ -12,10 +12,12 @@ from typing import Any
 
 import yaml
 
+from simulator import library
 from simulator.cost import outside
 from simulator.deployment import Deployment
 from simulator.documents import DocumentError, Mistake
 from simulator.engine import Replica, simulate
+from simulator.engine_profile import Overhead
 from simulator.fidelity import error_terms, fidelity, interval
 from simulator.metrics import summarise
 from simulator.roofline import sample_passes
@@ -79,10 +81,13 @@ def _warnings(deployment: Deployment, metrics: dict[str, Any]) -> list[str]:
             f"acceptance trace {trace.name} is of {trace.model}, the model is "
             f"{deployment.model.name}"
         )
-    calibration = deployment.engine.calibration
+    engine = deployment.engine
+    if engine.overhead == Overhead() and engine.name != library.IDEAL:
+        found.append(f"engine {engine.name} has no fitted overhead: times are the kernels' alone")
+    calibration = engine.calibration
     if calibration is not None and calibration.points <= len(calibration.fitted):
         found.append(
-            f"engine {deployment.engine.name} was fitted to {calibration.points} point(s), so its "
+            f"engine {engine.name} was fitted to {calibration.points} point(s), so its "
             "residual says nothing and the interval leaves it out"
         )
     top_k = getattr(deployment.scenario.decode, "top_k", None)
@@ -91,14 +96,23 @@ def _warnings(deployment: Deployment, metrics: dict[str, Any]) -> list[str]:
     return found
 
 
+def check_new(folder: Path) -> None:
+    """Raise DocumentError when there is something at *folder* already, or can never be."""
+    try:
+        what = "exists already; choose a new folder" if folder.exists() else ""
+    except OSError as error:
+        what = f"cannot be written: {error.strerror}"
+    if what:
+        raise DocumentError(str(folder), [Mistake("", what)])
+
+
 def write(result: RunResult, folder: Path) -> None:
     """Write result.json, scenario.yaml, requests.csv and steps.csv into a new *folder*.
 
     The folder appears whole or not at all; raises DocumentError when something is there already
     or it cannot be written.
     """
-    if folder.exists():
-        raise DocumentError(str(folder), [Mistake("", "exists already; choose a new folder")])
+    check_new(folder)
     try:
         folder.parent.mkdir(parents=True, exist_ok=True)
         with tempfile.TemporaryDirectory(dir=folder.parent, prefix=".blockcast-") as scratch:

@@ -7,7 +7,8 @@ from typing import Annotated, Any
 from pydantic import ConfigDict, Field, Strict
 
 from simulator import batching, decoding, workloads
-from simulator.documents import DocumentError, Mistake, check, known, parse
+from simulator.documents import MAX_DEPTH, DocumentError, Mistake, check, known, parse, shown
+from simulator.library import is_path
 from simulator.routing import Routing
 from simulator.work import Precision
 
@@ -76,7 +77,7 @@ class Findings:
 
     def extend(self, where: str, error: DocumentError) -> None:
         """Note another file's mistakes below *where*."""
-        inside = error.origin if "/" in error.origin else ""
+        inside = error.origin if is_path(error.origin) else ""
         for mistake in error.mistakes:
             self.add(where, f"{inside}: {mistake}" if inside else str(mistake))
 
@@ -104,13 +105,19 @@ def with_settings(document: Mapping[str, Any], settings: Mapping[str, Any]) -> d
     return changed
 
 
+def is_field(dotted: str) -> bool:
+    """Whether *dotted* can name a field: every part has a name, and it is no deeper than any."""
+    parts = dotted.split(".")
+    return all(parts) and len(parts) <= MAX_DEPTH
+
+
 def settings_of(options: tuple[str, ...]) -> dict[str, Any]:
     """`key=value` options as dotted fields and YAML values; raises DocumentError."""
     settings, wrong = {}, []
     for option in options:
         key, equals, value = option.partition("=")
-        if not equals or not all(key.split(".")):
-            wrong.append(Mistake(option, "must be key=value, such as decode.block=8"))
+        if not equals or not is_field(key):
+            wrong.append(Mistake(shown(option), "must be key=value, such as decode.block=8"))
         else:
             settings[key] = parse(value, f"--set {key}")
     if wrong:
@@ -152,11 +159,11 @@ def _tagged(value: object, tag: str, folder: Any, findings: Findings) -> Any:  #
     section = "decode" if tag == "policy" else "workload"
     find: Callable[[str], Any] = getattr(folder, tag if tag == "policy" else "workload")
     if not isinstance(value, dict):
-        findings.add(section, f"a mapping with a {tag} is needed, got {value!r}")
+        findings.add(section, f"a mapping with a {tag} is needed, got {shown(value)}")
         return None
     name = value.get(tag, "closed" if tag == "kind" else None)
     if not isinstance(name, str) or name not in folder.names():
-        what = "a required field is missing" if name is None else ""
-        findings.add(f"{section}.{tag}", what or known(str(name), folder.names(), tag))
+        what = known(name if isinstance(name, str) else shown(name), folder.names(), tag)
+        findings.add(f"{section}.{tag}", "a required field is missing" if name is None else what)
         return None
     return findings.check(find(name).Parameters, value, section)

@@ -86,6 +86,11 @@ def dense_cache(schedule: Schedule, length_tokens: int) -> Schedule:
     return replace(schedule, passes=tuple(passes))
 
 
+def emitted_before(emitted_tokens: IntArray) -> IntArray:
+    """Tokens that the step before each step emitted; before the first, the prefill's one."""
+    return np.concatenate([[1], emitted_tokens])[: len(emitted_tokens)].clip(1)
+
+
 def context_before(prompt_tokens: int, emitted_tokens: IntArray) -> IntArray:
     """Tokens committed before each step: the prompt and everything emitted earlier."""
     return prompt_tokens + np.cumsum(emitted_tokens) - emitted_tokens

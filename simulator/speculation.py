@@ -50,6 +50,11 @@ class TreeParameters(ChainParameters):
         """Verified draft nodes."""
         return self.tree_size
 
+    @property
+    def most_tokens_per_step(self) -> int:
+        """Tokens of a step that accepts the longest path the tree can hold, and one more."""
+        return min(self.block, self.tree_size) + 1
+
 
 def pace_of(parameters: ChainParameters, acceptance: AcceptanceModel | None) -> Pace:
     """The pace that the parameters ask for: the constant if given, else the trace's draws."""

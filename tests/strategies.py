@@ -2,14 +2,17 @@
 
 import dataclasses
 import functools
-from collections.abc import Callable, Generator, Sequence
+from collections.abc import Callable, Generator, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any
 
+import pytest
 import simpy
 from hypothesis import strategies as st
+from pydantic import TypeAdapter
 
-from simulator import batching, decoding, library
+from simulator import batching, decoding, documents, library
 from simulator.deployment import Deployment, build
 from simulator.engine import Replica
 from simulator.kvcache import KvLedger
@@ -21,6 +24,30 @@ ENGINES = library.ENGINES.names()
 
 DENSE_MODEL, EXPERT_MODEL = "qwen3-8b", "llada2-mini"
 HARDWARE = "h200-sxm"
+
+
+# One in which every policy meets the ideal engine, and every engine a few policies.
+POLICIES_ON_ENGINES = [(policy, "ideal") for policy in POLICIES] + [
+    (policy, engine)
+    for engine in ENGINES
+    for policy in ("ar", "eagle3-linear", "single-block")
+    if engine != "ideal"
+]
+
+_read_once = functools.cache(library.Shelf.get)
+_prepared_once = functools.cache(TypeAdapter)
+
+
+@contextmanager
+def files_read_once() -> Iterator[None]:
+    """Inside, each shipped file is parsed and each schema prepared once.
+
+    Building a scenario is mostly that, and the laws build hundreds.
+    """
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(library.Shelf, "get", _read_once)
+        patch.setattr(documents, "TypeAdapter", _prepared_once)
+        yield
 
 
 def parameter_names(policy: str) -> set[str]:

@@ -33,6 +33,7 @@ def command(  # noqa: PLR0913 (one argument per option)
 
     from reports.text import print_fit
     from simulator.calibrate import calibrate, parameters, write
+    from simulator.documents import DocumentError, Mistake
     from simulator.library import ENGINES
     from simulator.points import published_points, read_points
     from simulator.progress import bar
@@ -40,6 +41,8 @@ def command(  # noqa: PLR0913 (one argument per option)
     if (points is None) != published:
         message = "give either POINTS or --published"
         raise click.UsageError(message)
+    if output.is_dir():
+        raise DocumentError(str(output), [Mistake("", "is a folder; a file is needed")])
     names = parameters(fitted)
     base = dataclasses.replace(ENGINES.get(engine), name=name or output.stem)
     found = read_points(points, engine=engine) if points else published_points(engine)

@@ -25,6 +25,9 @@ def command(
 
     deployment = deployment_of(scenario, settings)
     rows = [dataclasses.asdict(row) for row in roofline(deployment)]
+    if not rows:
+        what = "prefill alone emits everything; a roofline needs a decode step, so more tokens"
+        raise DocumentError(str(scenario), [Mistake("workload.output_tokens", what)])
     hardware = deployment.hardware
     if output is not None:
         try:

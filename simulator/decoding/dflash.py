@@ -5,7 +5,7 @@ from typing import Literal
 
 from simulator.decoding import Setting, Uses
 from simulator.request import Request
-from simulator.schedule import Pass, Schedule, context_before, loads
+from simulator.schedule import Pass, Schedule, context_before, emitted_before, loads
 from simulator.speculation import Block, ChainParameters
 
 DRAFTER = "dflash"
@@ -34,7 +34,9 @@ def schedule(request: Request, parameters: Parameters, setting: Setting) -> Sche
     emitted = setting.pace.emitted(request.output_tokens - 1, request.key)
     context = context_before(request.prompt_tokens + 1, emitted) - 1
     n = len(emitted)
-    draft = loads(n, query=block, context=context, logits=block - 1, features=emitted.clip(1))
+    draft = loads(
+        n, query=block, context=context, logits=block - 1, features=emitted_before(emitted)
+    )
     verify = loads(n, query=block, context=context, logits=block)
     return Schedule(
         emitted,

@@ -5,7 +5,7 @@ from typing import Literal
 
 from simulator.decoding import Setting, Uses
 from simulator.request import Request
-from simulator.schedule import Pass, Schedule, context_before, loads
+from simulator.schedule import Pass, Schedule, context_before, emitted_before, loads
 from simulator.speculation import ChainParameters
 
 DRAFTER = "eagle3"
@@ -25,8 +25,8 @@ def schedule(request: Request, parameters: Parameters, setting: Setting) -> Sche
     emitted = setting.pace.emitted(request.output_tokens - 1, request.key)
     context = context_before(request.prompt_tokens + 1, emitted) - 1
     n = len(emitted)
-    accepted = emitted.clip(1)
-    first = loads(n, query=accepted, context=context, logits=1, features=accepted)
+    accepted = emitted_before(emitted)
+    first = loads(n, query=accepted, context=context + 1 - accepted, logits=1, features=accepted)
     chain = loads(n, query=1, context=context + 1, logits=1)
     verify = loads(n, query=block + 1, context=context, logits=block + 1)
     passes = [Pass("draft-first", first, stack=DRAFTER, eager=True), Pass("verify", verify)]

@@ -17,6 +17,11 @@ class Parameters(TreeParameters):
 
     policy: Literal["uno-tree"]
 
+    @property
+    def most_tokens_per_step(self) -> int:
+        """The free token, the longest path of at most block - 1 drafts, and one more."""
+        return min(self.block - 1, self.tree_size) + 2
+
 
 def schedule(request: Request, parameters: Parameters, setting: Setting) -> Schedule:
     """Draft with *block* queries; verify the root and *tree_size* nodes."""

@@ -124,7 +124,7 @@ def whoever_fits_joins_the_next_step(run: Played) -> None:
     for before, step in pairwise(steps):
         if step.prefill or before.prefill:
             continue
-        waiting = [r for r in records if r.arrival_s < step.start_s < r.admitted_s]
+        waiting = [r for r in records if r.arrival_s <= step.start_s < r.admitted_s]
         if waiting and step.rows < run.deployment.max_batch:
             first = min(waiting, key=lambda r: (r.arrival_s, r.request))
             tokens = by_request[first.request].total_tokens

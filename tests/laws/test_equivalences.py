@@ -18,8 +18,8 @@ from simulator.result import run
 from simulator.schedule import MOVED
 from tests.strategies import (
     BATCHINGS,
-    ENGINES,
     POLICIES,
+    POLICIES_ON_ENGINES,
     closed_requests,
     deployed,
     document,
@@ -62,16 +62,17 @@ def test_the_hash_seed_changes_no_byte() -> None:
     """Another process with another PYTHONHASHSEED gives the same bytes, for every policy."""
     documents = [varied(policy) for policy in POLICIES]
     here = "".join(run(deployed(d)).to_json() + "\n" for d in documents)
-    for seed in ("0", "4242"):
-        other = subprocess.run(
-            [sys.executable, "-c", RUN_DOCUMENTS],
-            input=json.dumps(documents),
-            env=os.environ | {"PYTHONHASHSEED": seed},
-            capture_output=True,
-            text=True,
-            check=True,
-        )
-        assert other.stdout == here
+
+    other = subprocess.run(
+        [sys.executable, "-c", RUN_DOCUMENTS],
+        input=json.dumps(documents),
+        env=os.environ | {"PYTHONHASHSEED": "4242"},
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+
+    assert other.stdout == here
 
 
 @pytest.mark.parametrize("policy", POLICIES)
@@ -100,8 +101,7 @@ def test_records_do_not_depend_on_how_many_steps_are_priced_together(
     assert records.steps == expected.steps
 
 
-@pytest.mark.parametrize("engine", ENGINES)
-@pytest.mark.parametrize("policy", POLICIES)
+@pytest.mark.parametrize(("policy", "engine"), POLICIES_ON_ENGINES)
 def test_equal_requests_make_static_and_continuous_batching_equal(policy: str, engine: str) -> None:
     """When all start and finish together, it does not matter when one might leave."""
     scenario = document(policy, concurrency=3, requests=6)
@@ -131,8 +131,7 @@ def faster(deployment: Deployment) -> Deployment:
     )
 
 
-@pytest.mark.parametrize("engine", ENGINES)
-@pytest.mark.parametrize("policy", POLICIES)
+@pytest.mark.parametrize(("policy", "engine"), POLICIES_ON_ENGINES)
 def test_twice_the_speed_halves_every_time(policy: str, engine: str) -> None:
     """Doubled rates and halved fixed costs halve every time of the run, to the last bit."""
     deployment = deployed(varied(policy), engine=engine)
@@ -170,7 +169,6 @@ def test_users_beyond_the_batch_only_queue(policy: str, mode: str) -> None:
     assert sum(r.admitted_s - r.arrival_s for r in many.records.requests) > 0
 
 
-@pytest.mark.xfail(reason="a successor arrives at a step boundary and misses the step")
 @pytest.mark.parametrize("policy", [p for p in POLICIES if fitting_trace(p)])
 def test_users_beyond_the_batch_only_queue_when_lengths_differ(policy: str) -> None:
     """A place that falls free is taken at once, by a waiting user or by the one who left it."""

@@ -3,7 +3,14 @@
 import pytest
 from hypothesis import settings
 from hypothesis import strategies as st
-from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
+from hypothesis.stateful import (
+    RuleBasedStateMachine,
+    initialize,
+    invariant,
+    precondition,
+    rule,
+    run_state_machine_as_test,
+)
 
 from simulator.kvcache import KvLedger
 
@@ -32,7 +39,7 @@ class LedgerMachine(RuleBasedStateMachine):
             self.ledger.allocate(request, float(n_bytes))
             self.held[request] = n_bytes
         else:
-            with pytest.raises(ValueError, match="holds cache already|do not fit"):
+            with pytest.raises(ValueError, match=r"holds cache already|do not fit"):
                 self.ledger.allocate(request, float(n_bytes))
 
     @rule(request=requests)
@@ -64,8 +71,9 @@ class LedgerMachine(RuleBasedStateMachine):
         assert not self.ledger.fits(self.free_bytes() + 1)
 
 
-LedgerMachine.TestCase.settings = settings(max_examples=40, stateful_step_count=30, deadline=None)
+sequences = settings(max_examples=40, stateful_step_count=30)
 
 
-class TestLedger(LedgerMachine.TestCase):
-    """The ledger does what the dictionary does, after any sequence of calls."""
+def test_the_ledger_does_what_the_dictionary_does() -> None:
+    """After any sequence of calls the ledger grants, refuses and counts like the dictionary."""
+    run_state_machine_as_test(LedgerMachine, settings=sequences)

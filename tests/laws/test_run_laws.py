@@ -26,7 +26,7 @@ from tests.strategies import (
     scenarios,
 )
 
-few = settings(max_examples=12, deadline=None)
+few = settings(max_examples=8)
 
 
 @pytest.mark.parametrize("policy", POLICIES)
@@ -52,7 +52,7 @@ def test_unequal_requests_keep_the_laws(policy: str, mode: str, data: st.DataObj
     batching = {"mode": mode, "max_batch": data.draw(st.integers(1, 4))}
     deployment = deployed(document(policy), engine=engine, batching=batching)
     # One-token requests in static batches have their own test below.
-    requests = data.draw(request_lists(least_output=2 if mode == "static" else 1))
+    requests = data.draw(request_lists(least_output=1))
     longest = max(deployment.sequence_bytes(r.total_tokens) for r in requests)
 
     run = play(deployment, requests, capacity_bytes=data.draw(st.floats(1.0, 3.0)) * longest)
@@ -61,7 +61,6 @@ def test_unequal_requests_keep_the_laws(policy: str, mode: str, data: st.DataObj
         law(run)
 
 
-@pytest.mark.xfail(reason="a finished row without decode steps has no last step to repeat")
 @pytest.mark.parametrize("policy", ["ar", "uno-linear"])
 def test_a_one_token_request_rides_along_in_a_static_batch(policy: str) -> None:
     """A request that the prefill finishes may share a static batch with one that decodes."""
@@ -103,7 +102,6 @@ def test_a_later_request_changes_nothing_before_it_arrives(policy: str, mode: st
     assert joined.replica.records.steps[: len(over)] == over
 
 
-@pytest.mark.xfail(reason="whoever arrives at the instant of a step boundary misses that step")
 def test_the_successor_of_a_finished_request_joins_the_next_step() -> None:
     """In a closed loop a user's next request takes the place of the one that just finished."""
     decode = fitting_decode("uno-linear", trace="uno-qwen3-8b-t1")
@@ -115,7 +113,6 @@ def test_the_successor_of_a_finished_request_joins_the_next_step() -> None:
     assert set(decoding_until_drain) == {4}
 
 
-@pytest.mark.xfail(reason="users whose requests finish together miss the batch that starts then")
 def test_static_batches_are_whole_while_enough_users_wait() -> None:
     """Twelve users of static batches of eight never leave a batch half empty before the end."""
     scenario = document("ar", concurrency=12, requests=48, output_tokens=8)
@@ -140,15 +137,14 @@ def test_first_tokens_come_out_when_their_prefill_forward_ends() -> None:
         assert math.isclose(end_s(step), first_s, rel_tol=1e-9)
 
 
-@pytest.mark.xfail(reason="the replica spins for ever")
 def test_a_request_that_can_never_fit_is_an_error() -> None:
-    """With an empty batch and a first request larger than the cache, the run stops with a reason."""
+    """A request larger than the empty cache stops the run with a reason."""
     deployment = deployed(document("ar"))
     replica = Replica(simpy.Environment(), deployment, ImpatientLedger(1.0))
 
     replica.submit(Request(0, 8, 8))
 
-    with pytest.raises(ValueError, match="fit"):
+    with pytest.raises(RuntimeError, match="never fit"):
         replica.environment.run()
 
 

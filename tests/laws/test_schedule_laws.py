@@ -23,7 +23,7 @@ from tests.strategies import (
 
 STORES = ("separate", "fused", "overlapped")
 lengths = st.tuples(st.integers(1, 200), st.integers(1, 120))
-some = settings(max_examples=25, deadline=None)
+some = settings(max_examples=15)
 
 
 def scheduled(name: str, data: st.DataObject) -> tuple[Request, Schedule]:
@@ -94,13 +94,22 @@ def test_every_token_has_a_logit_row(name: str, data: st.DataObject) -> None:
     assert (schedule.emitted_tokens <= rows).all()
 
 
-@pytest.mark.xfail(reason="the most tokens of a step are counted without the size of the tree")
-def test_a_tree_emits_no_more_than_its_nodes() -> None:
-    """A tree of three nodes cannot emit more than four tokens a step, so more are refused."""
-    decode = {"policy": "eagle3-tree", "block": 8, "tree_size": 3, "tokens_per_step": 6.0}
+@pytest.mark.parametrize(
+    ("name", "most", "refused"),
+    [
+        # Three nodes and the token that verification samples; Uno's draft adds a free one.
+        ("uno-tree", 5.0, 5.5),
+        ("eagle3-tree", 4.0, 5.5),
+        ("eagle3-tree", 4.0, 4.5),
+    ],
+)
+def test_a_tree_emits_no_more_than_its_nodes(name: str, most: float, refused: float) -> None:
+    """Deep trees of three nodes emit what three accepted nodes give, and no more is taken."""
+    decode = {"policy": name, "block": 8, "tree_size": 3}
 
+    deployed(document(name, decode | {"tokens_per_step": most}))
     with pytest.raises(DocumentError, match="tokens_per_step"):
-        deployed(document("eagle3-tree", decode))
+        deployed(document(name, decode | {"tokens_per_step": refused}))
 
 
 @pytest.mark.parametrize("name", POLICIES)
