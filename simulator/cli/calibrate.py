@@ -12,7 +12,9 @@ import click
 @click.option("--name", help="Name of the new profile; the file's stem when absent.")
 @click.option("--fit", "fitted", default="step_s", show_default=True, help="Overheads to fit.")
 @click.option("--source", default="", help="Where the points come from; the file when absent.")
-@click.option("-o", "--output", type=click.Path(path_type=Path), required=True)
+@click.option(
+    "-o", "--output", type=click.Path(path_type=Path), required=True, help="The new profile's file."
+)
 def command(  # noqa: PLR0913 (one argument per option)
     *,
     points: Path | None,

@@ -29,7 +29,7 @@ MAY_IMPORT = {
 }
 PACKAGES = [name for name in MAY_IMPORT if (ROOT / name).is_dir()]
 # Libraries that only some packages may import.
-ONLY_IN = {"torch": {"kernels_ref"}, "matplotlib": {"reports"}, "rich": {"reports"}}
+ONLY_IN = {"torch": {"kernels_ref"}, "matplotlib": {"reports"}}
 FORBIDDEN_CALLS = {"eval", "exec", "full_load", "unsafe_load", "full_load_all", "unsafe_load_all"}
 FORBIDDEN_MODULES = {"pickle", "marshal", "shelve", "dill", "cloudpickle", "joblib"}
 
@@ -102,7 +102,7 @@ def test_only_main_imports_the_command_line(module: str) -> None:
 
 @pytest.mark.parametrize("module", MODULES)
 def test_heavy_libraries_stay_in_their_packages(module: str) -> None:
-    """Torch is imported by the reference kernels only, matplotlib and rich by reports only."""
+    """Torch is imported by the reference kernels only, matplotlib by reports only."""
     for library, packages in ONLY_IN.items():
         assert library not in tops(module) or module.partition(".")[0] in packages
 

@@ -143,7 +143,7 @@ def test_wrong_values(document: dict[str, Any], where: str, value: str) -> None:
             small(
                 decode={"policy": "uno-tree", "block": 16, "tree_size": 2, "tokens_per_step": 9.0}
             ),
-            ["decode.tokens_per_step", "tree size 2", "at most 4", "got 9.0"],
+            ["decode.tokens_per_step", "emits at most 4", "got 9.0"],
         ),
         (
             small(decode=BLOCKS | {"tokens_per_forward": 32.5}),

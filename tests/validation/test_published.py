@@ -101,7 +101,7 @@ def test_the_step_that_calibrated_diffulex() -> None:
     [("LLaDA2-Mini", "MBD-LLaDA2-Mini"), ("LLaDA2-Mini-DMax", "MBD-LLaDA2-Mini-DMax")],
 )
 def test_a_buffer_of_two_blocks_costs_more_a_step(single: str, buffered: str) -> None:
-    """64 query tokens hit more experts than 32: a step takes 5 to 40 % longer, not twice as long."""
+    """64 query tokens hit more experts than 32: a step takes 5 to 40 % longer, not twice."""
     one, two = (
         predicted("mbd", index("mbd", f"model {model}, step latency", "step_latency_s"))
         for model in (single, buffered)
