@@ -3,6 +3,7 @@
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
+from rich import box
 from rich.console import Console
 from rich.table import Table
 
@@ -16,12 +17,28 @@ LATENCIES = {
     "step_latency_s": "decode step",
 }
 LARGEST_SHARES = 12
+POOR_FIT = 0.2
+
+
+def _console() -> Console:
+    """Prints as it stands: names and paths may have brackets, which are no markup."""
+    return Console(highlight=False, markup=False)
 
 
 def _table(title: str, columns: Sequence[str], rows: Iterable[Sequence[str]]) -> Table:
-    table = Table(title=title, title_justify="left", title_style="bold")
+    table = Table(
+        title=title,
+        title_justify="left",
+        title_style="bold",
+        box=box.SIMPLE_HEAD,
+        pad_edge=False,
+        padding=(0, 0, 0, 1),
+        show_header=any(columns),
+    )
     for index, column in enumerate(columns):
-        table.add_column(column, justify="left" if index == 0 else "right")
+        # Names stay whole; figures are narrow anyway.
+        first = index == 0
+        table.add_column(column, justify="left" if first else "right", no_wrap=first)
     for row in rows:
         table.add_row(*row)
     return table
@@ -29,15 +46,11 @@ def _table(title: str, columns: Sequence[str], rows: Iterable[Sequence[str]]) ->
 
 def print_run(summary: Mapping[str, Any]) -> None:
     """The answer of a run: rates, latencies, where the time goes, and what it all rests on."""
-    console = Console(highlight=False)
+    console = _console()
     metrics, interval = summary["metrics"], summary["interval"]
     bounds = interval["output_tokens_per_s"]
-    scenario = summary["scenario"]
-    decode = scenario["decode"]
-    console.print(
-        f"[bold]{scenario['model']}[/] on {scenario['hardware']} with {scenario['engine']}, "
-        f"{decode['policy']}"
-    )
+    for line in _headline(summary["scenario"]):
+        console.print(line, markup=False)
     rates = [
         ("output tokens/s", f"{metrics['output_tokens_per_s']:.1f}"),
         ("  interval", f"{bounds['low']:.1f} to {bounds['high']:.1f}"),
@@ -62,6 +75,20 @@ def print_run(summary: Mapping[str, Any]) -> None:
     _print_fidelity(console, summary)
 
 
+def _headline(scenario: Mapping[str, Any]) -> Sequence[str]:
+    """What was simulated: model, place, policy with its parameters, load."""
+    decode, load = scenario["decode"], scenario["workload"]
+    given = [f"{k} {v}" for k, v in decode.items() if k != "policy" and v is not None]
+    requests = load["requests"] or load["concurrency"]
+    gpus = f"{scenario['parallel']['tp']} x {scenario['hardware']}"
+    lengths = f"{load['prompt_tokens']} tokens in, {load['output_tokens']} out"
+    return (
+        f"{scenario['model']} on {gpus} with {scenario['engine']}",
+        f"{decode['policy']}: {', '.join(given)}" if given else decode["policy"],
+        f"{load['concurrency']} at once, {requests} requests, {lengths}",
+    )
+
+
 def _figure(value: float | None) -> str:
     return "-" if value is None else f"{value:.3g}"
 
@@ -77,17 +104,19 @@ def _print_shares(console: Console, summary: Mapping[str, Any]) -> None:
 
 def _print_fidelity(console: Console, summary: Mapping[str, Any]) -> None:
     fidelity = summary["fidelity"]
-    console.print("\n[bold]Rests on[/]")
+    console.print("\nRests on", style="bold")
     for name in ("hardware", "engine", "model", "acceptance"):
-        console.print(f"  {name}: {fidelity[name]}", soft_wrap=True, markup=False)
-    console.print(f"  interval: {summary['interval']['basis']}", soft_wrap=True, markup=False)
-    console.print(f"  window: {summary['metrics']['window']}", soft_wrap=True, markup=False)
+        console.print(f"  {name}: {fidelity[name]}", soft_wrap=True)
+    console.print(f"  interval: {summary['interval']['basis']}", soft_wrap=True)
+    console.print(f"  window: {summary['metrics']['window']}", soft_wrap=True)
     for warning in summary["warnings"]:
-        console.print(f"  warning: {warning}", soft_wrap=True, markup=False)
+        console.print(f"  warning: {warning}", soft_wrap=True)
 
 
-def print_roofline(rows: Sequence[Mapping[str, Any]], hardware: str) -> None:
-    """One line per operation and pass, its largest first; the JSON has flop and bytes too."""
+def print_roofline(
+    rows: Sequence[Mapping[str, Any]], scenario: Mapping[str, Any], batch: int
+) -> None:
+    """One line per operation and pass, the largest first; the JSON has flop and bytes too."""
     total = sum(row["seconds"] for row in rows)
     lines = [
         (
@@ -103,14 +132,18 @@ def print_roofline(rows: Sequence[Mapping[str, Any]], hardware: str) -> None:
         for row in sorted(rows, key=lambda row: -row["seconds"])
     ]
     columns = ("operation", "time", "share", "FLOP/B", "TFLOP/s", "roof", "TB/s", "bound")
-    console = Console(highlight=False)
-    console.print(_table(f"One launch on one {hardware}, half-way", columns, lines))
+    console = _console()
+    for line in _headline(scenario):
+        console.print(line, markup=False)
+    console.print(_table("One launch of each pass on one GPU", columns, lines))
+    console.print(f"batch {batch}, half-way through the output; all kernels {seconds(total)}")
     console.print("roof: TFLOP/s that data-sheet peak and bandwidth allow at this intensity")
+    console.print("the engine's overhead is not in this table: see blockcast run", markup=False)
 
 
 def print_validation(answer: Mapping[str, Any]) -> None:
     """Every cell with a published value, then errors by column and by paper."""
-    console = Console(highlight=False)
+    console = _console()
     lines = [
         (
             f"{cell['paper']} {cell['table']}",
@@ -149,10 +182,13 @@ def print_validation(answer: Mapping[str, Any]) -> None:
 
 
 def print_fit(
-    points: Sequence[Mapping[str, Any]], predicted: Sequence[float], engine: Mapping[str, Any]
+    points: Sequence[Mapping[str, Any]],
+    predicted: Sequence[float],
+    engine: Mapping[str, Any],
+    path: str,
 ) -> None:
     """Measured against fitted, then the overheads and the residual."""
-    console = Console(highlight=False)
+    console = _console()
     rows = [
         (
             point["label"],
@@ -168,9 +204,14 @@ def print_fit(
     )
     calibration, overhead = engine["calibration"], engine["overhead"]
     for name in calibration.fitted:
-        console.print(f"{name}: {getattr(overhead, name):.4g}")
+        value = getattr(overhead, name)
+        told = "" if value else " (at its bound: the points leave nothing for it)"
+        console.print(f"{name}: {value:.4g}{told}")
     console.print(
         f"residual: median {percent(calibration.median_residual)}, "
         f"p90 {percent(calibration.p90_residual)}, worst {percent(calibration.worst_residual)} "
         f"on {calibration.points} points"
     )
+    if calibration.worst_residual > POOR_FIT:
+        console.print("[bold]The worst point is far off: check it, or fit other overheads.[/]")
+    console.print(f"wrote {path}", markup=False)

@@ -179,7 +179,11 @@ def _rule(item: ErrorDetails) -> str:
         return f"{given!r} is text to YAML 1.1, not a number; write {signed}"
     rule = item["msg"].removeprefix("Value error, ")
     rule = rule.replace("Input should be", "must be").replace("a valid integer", "an integer")
-    rule = rule.replace("a valid ", "a ").replace("Keys should be strings", "a field name is text")
+    rule = (
+        rule.replace("a valid ", "a ")
+        .replace("a integer", "an integer")
+        .replace("Keys should be strings", "a field name is text")
+    )
     rule = rule.replace("an object", "a mapping of fields").replace("a dictionary", "a mapping")
     rule = re.sub(r" or an instance of \w+", "", rule)
     return f"{rule}, got {shown(given)}"

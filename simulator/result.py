@@ -12,19 +12,15 @@ from typing import Any
 
 import yaml
 
-from simulator import library
+from simulator.caveats import caveats
 from simulator.cost import outside
 from simulator.deployment import Deployment
 from simulator.documents import DocumentError, Mistake
 from simulator.engine import Replica, simulate
-from simulator.engine_profile import Overhead
 from simulator.fidelity import error_terms, fidelity, interval
 from simulator.metrics import summarise
 from simulator.roofline import sample_passes
 from simulator.step_cost import CostAccount
-
-# Asked and reached tokens per forward may differ by rounding to whole forwards; more is told.
-PACE_TOLERANCE = 0.02
 
 
 @dataclass(frozen=True)
@@ -52,7 +48,7 @@ def run(deployment: Deployment) -> RunResult:
         "interval": interval(metrics["output_tokens_per_s"], terms),
         "time_shares": time_shares(replica.account),
         "fidelity": fidelity(deployment, replica.account, ops),
-        "warnings": _warnings(deployment, metrics) + outside(deployment.hardware, ops),
+        "warnings": caveats(deployment, metrics) + outside(deployment.hardware, ops),
     }
     return RunResult(summary, replica)
 
@@ -64,36 +60,6 @@ def time_shares(account: CostAccount) -> dict[str, dict[str, float]]:
         "by_operation": {f"{p}: {op}": s / account.total_s for (p, op), s in by_op if s > 0},
         "by_bound": {b: s / account.total_s for b, s in account.seconds_by_bound.items()},
     }
-
-
-def _warnings(deployment: Deployment, metrics: dict[str, Any]) -> list[str]:
-    found = []
-    asked, reached = getattr(deployment.scenario.decode, "tokens_per_forward", None), metrics
-    got = reached["tokens_per_forward"]
-    if asked is not None and abs(got / asked - 1) > PACE_TOLERANCE:
-        found.append(
-            f"decode.tokens_per_forward is {asked}, the run reached {got:.3g}: whole forwards, "
-            "and the least each block takes, leave no other"
-        )
-    trace = deployment.trace
-    if trace is not None and trace.model != deployment.model.name:
-        found.append(
-            f"acceptance trace {trace.name} is of {trace.model}, the model is "
-            f"{deployment.model.name}"
-        )
-    engine = deployment.engine
-    if engine.overhead == Overhead() and engine.name != library.IDEAL:
-        found.append(f"engine {engine.name} has no fitted overhead: times are the kernels' alone")
-    calibration = engine.calibration
-    if calibration is not None and calibration.points <= len(calibration.fitted):
-        found.append(
-            f"engine {engine.name} was fitted to {calibration.points} point(s), so its "
-            "residual says nothing and the interval leaves it out"
-        )
-    top_k = getattr(deployment.scenario.decode, "top_k", None)
-    if trace is not None and top_k is not None and top_k != trace.top_k:
-        found.append(f"acceptance was published at top_k {trace.top_k}, used at {top_k}")
-    return found
 
 
 def check_new(folder: Path) -> None:

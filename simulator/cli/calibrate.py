@@ -46,9 +46,15 @@ def command(  # noqa: PLR0913 (one argument per option)
     if output.is_dir():
         raise DocumentError(str(output), [Mistake("", "is a folder; a file is needed")])
     names = parameters(fitted)
-    base = dataclasses.replace(ENGINES.get(engine), name=name or output.stem)
+    base, name = ENGINES.get(engine), name or output.stem
+    if name != base.name:
+        told = f"{base.name} with overheads fitted to {source or points}"
+        origin = f"blockcast calibrate, starting from {base.name}"
+        base = dataclasses.replace(base, name=name, description=told, source=origin)
     found = read_points(points, engine=engine) if points else published_points(engine)
     with bar("simulating", len(found)) as advance:
         fit = calibrate(found, base, names, source=source or str(points), progress=advance)
     write(fit.engine, output)
-    print_fit([dataclasses.asdict(point) for point in found], fit.predicted, vars(fit.engine))
+    print_fit(
+        [dataclasses.asdict(point) for point in found], fit.predicted, vars(fit.engine), str(output)
+    )

@@ -23,6 +23,8 @@ def command(
     from simulator.roofline import roofline
     from simulator.scenario_file import deployment_of
 
+    if output is not None and output.suffix != ".svg":
+        raise DocumentError(str(output), [Mistake("", "the figure is an SVG; name it so")])
     deployment = deployment_of(scenario, settings)
     rows = [dataclasses.asdict(row) for row in roofline(deployment)]
     if not rows:
@@ -40,4 +42,4 @@ def command(
         answer = {"hardware": hardware.name, "peaks": peaks, "operations": rows}
         click.echo(json.dumps(answer, indent=2))
     else:
-        print_roofline(rows, hardware.name)
+        print_roofline(rows, deployment.scenario.document(), deployment.most_together)

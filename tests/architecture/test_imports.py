@@ -174,9 +174,8 @@ def parameters(function: Any) -> list[str]:
 
 def check_schema(schema: Any) -> None:
     """The Parameters of a module are a frozen dataclass that refuses unknown fields."""
-    assert dataclasses.is_dataclass(schema)
-    frozen: Any = vars(schema)["__dataclass_params__"]
-    assert frozen.frozen
+    assert dataclasses.fields(schema)
+    assert schema.__dataclass_params__.frozen
     assert schema.__pydantic_config__["extra"] == "forbid"
 
 

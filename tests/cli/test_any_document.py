@@ -66,7 +66,7 @@ def sections(value: dict[str, Any]) -> list[dict[Any, Any]]:
 @st.composite
 def mutated(draw: st.DrawFn) -> dict[str, Any]:
     """A valid document with one to three fields taken out, replaced or added."""
-    changed = copy.deepcopy(draw(st.sampled_from(DOCUMENTS)))
+    changed: dict[str, Any] = copy.deepcopy(draw(st.sampled_from(DOCUMENTS)))
     for _ in range(draw(st.integers(1, 3))):
         section = draw(st.sampled_from(sections(changed)))
         change = draw(st.sampled_from(["delete", "replace", "replace", "add"]))

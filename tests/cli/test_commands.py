@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 from xml.etree import ElementTree as ET
 
+import click
 import numpy as np
 import pytest
 import yaml
@@ -21,7 +22,8 @@ from simulator.cli.list import KINDS, names_of
 from tests.cli.command import call, installed, small, written
 
 EXAMPLES = sorted((Path(__file__).parents[2] / "examples").glob("*.yaml"))
-COMMANDS = cli.blockcast.list_commands(cli.click.Context(cli.blockcast))
+CONTEXT = click.Context(cli.blockcast)
+COMMANDS = cli.blockcast.list_commands(CONTEXT)
 NAMED = [(kind, name) for kind in KINDS for name in names_of(kind)]
 LEVELS = {"mean", "p50", "p90", "p99"}
 DISTRIBUTIONS = ["ttft_s", "tpot_s", "latency_s", "step_latency_s"]
@@ -83,10 +85,10 @@ def test_every_command_has_help(name: str) -> None:
     """`blockcast COMMAND --help` says what the command answers and explains every option."""
     answer = call(name, "--help")
     assert answer.code == 0
-    command = cli.blockcast.get_command(cli.click.Context(cli.blockcast), name)
+    command = cli.blockcast.get_command(CONTEXT, name)
     assert command is not None
     for parameter in command.params:
-        if isinstance(parameter, cli.click.Option):
+        if isinstance(parameter, click.Option):
             assert parameter.help
             assert parameter.opts[-1] in answer.out
 
@@ -289,6 +291,22 @@ def test_examples_run(path: Path) -> None:
     answer = call("run", path)
     assert (answer.code, answer.err) == (0, "")
     assert "Rests on" in answer.out
+
+
+def test_brackets_in_names_are_no_markup() -> None:
+    """A path with brackets is printed as it is, in a run and in a fit."""
+    folder = Path("[bold]/[") / "]"
+    folder.mkdir(parents=True)
+    engine, points = folder / "engine.yaml", folder / "points.csv"
+    shown: dict[str, Any] = answered("show", "engines", "ideal", "--json")
+    given = {name: value for name, value in shown.items() if value is not None}
+    engine.write_text(yaml.safe_dump(given | {"name": "[/red]"}), encoding="utf-8")
+    ran = call("run", written(small(engine=str(engine))))
+    assert f"with {engine}, uno-linear" in ran.out
+    assert "engine: [/red]: " in ran.out
+    points.write_text("\n".join(measured(engine)) + "\n", encoding="utf-8")
+    fitted = call("calibrate", points, "-o", folder / "fitted.yaml", columns=200)
+    assert f"{points} line 2" in fitted.out
 
 
 def measured(engine: Path) -> list[str]:

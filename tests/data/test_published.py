@@ -79,6 +79,7 @@ def test_the_folder_holds_the_four_sources() -> None:
     ("paper", "table", "metric", "counts"),
     [
         ("uno", "18", "output_tokens_per_s", (98, 53, 45)),
+        ("uno", "18, kernels alone", "output_tokens_per_s", (7, 2, 0)),
         ("flowblock", "1", "output_tokens_per_s", (24, 8, 8)),
         ("flowblock", "1", "latency_s", (24, 8, 0)),
         ("flowblock", "2", "output_tokens_per_s", (9, 6, 1)),

@@ -1,0 +1,76 @@
+"""Caveats: what a user should know before trusting a result, one sentence each."""
+
+from collections.abc import Iterator
+from typing import Any
+
+from simulator import library
+from simulator.deployment import Deployment
+from simulator.engine_profile import Overhead
+
+# Asked and reached tokens per forward may differ by rounding to whole forwards; more is told.
+PACE_TOLERANCE = 0.02
+
+
+def caveats(deployment: Deployment, metrics: dict[str, Any]) -> list[str]:
+    """Everything about load, pace, acceptance and engine that the numbers alone do not say."""
+    return [
+        *_load(deployment),
+        *_pace(deployment, metrics),
+        *_acceptance(deployment),
+        *_engine(deployment),
+    ]
+
+
+def _load(deployment: Deployment) -> Iterator[str]:
+    workload = deployment.scenario.workload
+    if workload.most_together < workload.concurrency:
+        yield (
+            f"workload.concurrency {workload.concurrency} is never reached: there are only "
+            f"{workload.n_requests} requests"
+        )
+    if deployment.max_batch < workload.most_together:
+        yield (
+            f"at most {deployment.max_batch} requests are in the batch (max_batch), "
+            f"{workload.most_together} are in the system: the rest wait"
+        )
+
+
+def _pace(deployment: Deployment, metrics: dict[str, Any]) -> Iterator[str]:
+    asked = getattr(deployment.scenario.decode, "tokens_per_forward", None)
+    reached = metrics["tokens_per_forward"]
+    if asked is not None and abs(reached / asked - 1) > PACE_TOLERANCE:
+        yield (
+            f"decode.tokens_per_forward is {asked}, the run reached {reached:.3g}: whole forwards, "
+            "and the least each block takes, leave no other"
+        )
+
+
+def _acceptance(deployment: Deployment) -> Iterator[str]:
+    trace, model = deployment.trace, deployment.acceptance
+    if trace is None or model is None:
+        return
+    if trace.model != deployment.model.name:
+        yield (
+            f"acceptance trace {trace.name} is of {trace.model}, the model is "
+            f"{deployment.model.name}"
+        )
+    decode = deployment.scenario.decode
+    if not model.is_published(decode.block, decode.acceptance_tree_size):
+        yield (
+            "acceptance at this block and tree size was not published; it is read off a fitted "
+            "curve, which missed left-out blocks by 1 % (median) to 12 % (worst)"
+        )
+    top_k = getattr(decode, "top_k", None)
+    if top_k is not None and top_k != trace.top_k:
+        yield f"acceptance was published at top_k {trace.top_k}, used at {top_k}"
+
+
+def _engine(deployment: Deployment) -> Iterator[str]:
+    engine, calibration = deployment.engine, deployment.engine.calibration
+    if engine.overhead == Overhead() and engine.name != library.IDEAL:
+        yield f"engine {engine.name} has no fitted overhead: times are the kernels' alone"
+    if calibration is not None and calibration.points <= len(calibration.fitted):
+        yield (
+            f"engine {engine.name} was fitted to {calibration.points} point(s), so its "
+            "residual says nothing and the interval leaves it out"
+        )
