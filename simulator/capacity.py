@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from hwprofiles import HardwareProfile
 from simulator.engine_profile import EngineProfile
 from simulator.model import ELEMENT_BYTES, Adapter, Drafter, ModelSpec, Stack
-from simulator.work import ACTIVATION_BYTES, Placement
+from simulator.ops import ACTIVATION_BYTES, Placement
 
 # Logits are kept in bf16 and, for the soft-max, in float32.
 LOGIT_WORKSPACE_BYTES = 2.0 + 4.0

@@ -8,7 +8,7 @@ import numpy as np
 import numpy.typing as npt
 
 from hwprofiles import HardwareProfile, KernelTime, Residual
-from simulator.work import Op
+from simulator.ops import Op
 
 FloatArray = npt.NDArray[np.float64]
 Bound = Literal["compute", "memory", "link", "launch"]

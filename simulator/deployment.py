@@ -11,12 +11,12 @@ from simulator.capacity import GIGABYTE, MemoryPlan, memory_plan, sequence_bytes
 from simulator.documents import DocumentError, known
 from simulator.engine_profile import EngineProfile
 from simulator.model import Adapter, Drafter, ModelSpec, Stack
+from simulator.ops import Placement
 from simulator.pace import ConstantPace, Pace
 from simulator.request import Request
 from simulator.scenario import Findings, Parallel, Scenario, read
 from simulator.schedule import LOGITS, Schedule, dense_cache
 from simulator.speculation import ChainParameters, pace_of
-from simulator.work import Placement
 from traces.acceptance import AcceptanceModel, acceptance_model
 from traces.manifest import Manifest
 

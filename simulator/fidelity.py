@@ -6,8 +6,8 @@ from typing import Any
 from hwprofiles import Residual
 from simulator.cost import residual_of
 from simulator.deployment import Deployment
+from simulator.ops import Op
 from simulator.step_cost import ENGINE, CostAccount
-from simulator.work import Op
 
 # 90th percentile over 91 published chains of the error at block 8 predicted from 4 and 16.
 LEFT_OUT_ACCEPTANCE_ERROR = 0.065

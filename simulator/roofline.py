@@ -7,8 +7,9 @@ import numpy as np
 
 from simulator.cost import BOUNDS, OpCost, price
 from simulator.deployment import Deployment
+from simulator.ops import Op, StepLoad
 from simulator.request import Request
-from simulator.work import Op, StepLoad, pass_ops
+from simulator.work import pass_ops
 
 
 @dataclass(frozen=True)

@@ -9,8 +9,8 @@ from pydantic import ConfigDict, Field, Strict
 from simulator import batching, decoding, workloads
 from simulator.documents import MAX_DEPTH, DocumentError, Mistake, check, known, parse, shown
 from simulator.library import is_path
+from simulator.ops import Precision
 from simulator.routing import Routing
-from simulator.work import Precision
 
 Degree = Annotated[int, Strict(), Field(ge=1, le=64)]
 Seed = Annotated[int, Strict(), Field(ge=0, lt=2**32)]

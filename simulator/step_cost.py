@@ -8,8 +8,9 @@ import numpy.typing as npt
 
 from simulator.cost import BOUNDS, OpCost, price
 from simulator.deployment import Deployment
+from simulator.ops import StepLoad
 from simulator.schedule import LOGITS, QUERY, IntArray, Pass
-from simulator.work import StepLoad, pass_ops
+from simulator.work import pass_ops
 
 FloatArray = npt.NDArray[np.float64]
 

@@ -4,130 +4,26 @@ All loads are arrays [rows, steps]; every operation's counts are arrays [steps] 
 """
 
 from collections.abc import Iterator
-from dataclasses import dataclass, field, replace
-from typing import Literal
+from dataclasses import dataclass, replace
 
 import numpy as np
-import numpy.typing as npt
 
-from simulator.model import (
-    ELEMENT_BYTES,
-    Adapter,
-    Attention,
-    Drafter,
-    LayerGroup,
-    Projection,
-    Stack,
+from simulator.model import Adapter, Attention, Drafter, LayerGroup, Projection, Stack
+from simulator.ops import (
+    ACTIVATION_BYTES,
+    FloatArray,
+    Op,
+    Placement,
+    Precision,
+    StepLoad,
+    all_reduce,
+    elementwise,
+    gemm,
 )
-from simulator.routing import Routing
-from simulator.schedule import ADAPTER, CONTEXT, FEATURES, LOGITS, MOVED, QUERY, IntArray
+from simulator.schedule import ADAPTER, CONTEXT, FEATURES, LOGITS, MOVED, QUERY
 
-FloatArray = npt.NDArray[np.float64]
-Kernel = Literal[
-    "gemm", "lm_head", "attention_extend", "attention_prefill", "moe", "elementwise", "all_reduce"
-]
-
-ACTIVATION_BYTES = 2.0
 # bf16 logits read, float32 probabilities written and read once more for the maximum.
 LOGIT_PASS_BYTES = 2.0 + 4.0 + 4.0
-
-
-@dataclass(frozen=True)
-class Precision:
-    """Storage of weights and KV cache; activations are bf16."""
-
-    weights: Literal["bf16", "fp8"] = "bf16"
-    kv: Literal["bf16", "fp8"] = "bf16"
-
-    @property
-    def weight_bytes(self) -> float:
-        """Bytes of one weight."""
-        return ELEMENT_BYTES[self.weights]
-
-    @property
-    def kv_bytes(self) -> float:
-        """Bytes of one cached number."""
-        return ELEMENT_BYTES[self.kv]
-
-
-@dataclass(frozen=True)
-class Op:
-    """*count* equal kernels of a pass; *inputs* are what the kernel's cost curve takes."""
-
-    name: str
-    kernel: Kernel
-    count: int
-    inputs: dict[str, FloatArray | float]
-    flop: FloatArray
-    """All *count* kernels together, as are bytes and link bytes."""
-    bytes: FloatArray
-    link_bytes: FloatArray
-    precision: Literal["bf16", "fp8"] = "bf16"
-
-
-@dataclass(frozen=True)
-class StepLoad:
-    """One pass over a batch: [6, rows, steps] as in Schedule, and its padding."""
-
-    loads: IntArray
-    prefill: bool = False
-    padding: float = 1.0
-    """GEMM rows computed over GEMM rows asked for (CUDA-graph buckets)."""
-
-    def total(self, which: int) -> FloatArray:
-        """Sum over the batch, [steps]."""
-        total: FloatArray = self.loads[which].sum(axis=0) * self.padding
-        return total
-
-
-@dataclass(frozen=True)
-class Placement:
-    """How a stack lies on the GPUs and what its weights and cache are stored as."""
-
-    tensor_parallel: int = 1
-    precision: Precision = field(default_factory=Precision)
-    routing: Routing = field(default_factory=Routing)
-    sharded_lm_head: bool = True
-    kv_traffic_factor: float = 1.0
-
-
-def _gemm(
-    name: str,
-    count: int,
-    m: FloatArray,
-    shape: tuple[float, float],
-    precision: Precision,
-) -> Op:
-    """y[m, n] = x[m, k] W[n, k]^T: 2mnk flop; weights, input and output once each."""
-    n, k = shape
-    present = m > 0
-    moved = n * k * precision.weight_bytes * present + ACTIVATION_BYTES * m * (n + k)
-    return Op(
-        name=name,
-        kernel="gemm",
-        count=count,
-        inputs={"m": m, "n": n, "k": k},
-        flop=2.0 * count * m * n * k,
-        bytes=count * moved,
-        link_bytes=np.zeros_like(m),
-        precision=precision.weights,
-    )
-
-
-def _elementwise(name: str, count: int, moved_bytes: FloatArray, row_bytes: float = 0.0) -> Op:
-    """Reads and writes *moved_bytes*; *row_bytes* for a kernel that gives each row to one block."""
-    zero = np.zeros_like(moved_bytes)
-    inputs: dict[str, FloatArray | float] = {"bytes_moved": moved_bytes, "row_bytes": row_bytes}
-    return Op(name, "elementwise", count, inputs, zero, count * moved_bytes, zero)
-
-
-def _all_reduce(name: str, count: int, message_bytes: FloatArray, ranks: int) -> Iterator[Op]:
-    """Sum over *ranks* GPUs; a ring sends and receives 2 (ranks - 1) / ranks of the message."""
-    if ranks > 1:
-        zero = np.zeros_like(message_bytes)
-        inputs: dict[str, FloatArray | float] = {"message_bytes": message_bytes, "ranks": ranks}
-        link = count * message_bytes * 2 * (ranks - 1) / ranks
-        yield Op(name, "all_reduce", count, inputs, zero, zero, link)
 
 
 def _attention(group: LayerGroup, load: StepLoad, placement: Placement) -> Iterator[Op]:
@@ -160,7 +56,7 @@ def _attention(group: LayerGroup, load: StepLoad, placement: Placement) -> Itera
         link_bytes=np.zeros(query.shape[1:]),
     )
     if placement.kv_traffic_factor > 1 and not load.prefill:
-        yield _elementwise("kv copies", group.count, (placement.kv_traffic_factor - 1) * read)
+        yield elementwise("kv copies", group.count, (placement.kv_traffic_factor - 1) * read)
 
 
 @dataclass(frozen=True)
@@ -198,8 +94,8 @@ def _adapter_ops(
     hit = [p for p in linear.projections if p in adapter.targets]
     if hit:
         down = (adapter.rank * len(hit), linear.k)
-        yield _gemm("adapter", group.count, tokens, down, Precision())
-        yield _gemm("adapter", group.count, tokens, (linear.n, adapter.rank), Precision())
+        yield gemm("adapter", group.count, tokens, down, Precision())
+        yield gemm("adapter", group.count, tokens, (linear.n, adapter.rank), Precision())
 
 
 def _experts(
@@ -210,7 +106,7 @@ def _experts(
     if experts is None:
         return
     precision, width = placement.precision, experts.ffn / placement.tensor_parallel
-    yield _gemm("router", group.count, tokens, (experts.count, stack.hidden), Precision())
+    yield gemm("router", group.count, tokens, (experts.count, stack.hidden), Precision())
     active = placement.routing.distinct(experts.count, experts.top_k, tokens)
     weights = 3 * stack.hidden * width
     visits = tokens * experts.top_k
@@ -236,10 +132,10 @@ def _experts(
     )
     if experts.shared:
         shared = experts.shared * width
-        yield _gemm("shared expert", group.count, tokens, (2 * shared, stack.hidden), precision)
+        yield gemm("shared expert", group.count, tokens, (2 * shared, stack.hidden), precision)
         row = 3 * ACTIVATION_BYTES * shared
-        yield _elementwise("swiglu", group.count, row * tokens, row)
-        yield _gemm("shared expert", group.count, tokens, (stack.hidden, shared), precision)
+        yield elementwise("swiglu", group.count, row * tokens, row)
+        yield gemm("shared expert", group.count, tokens, (stack.hidden, shared), precision)
 
 
 def _layer_ops(
@@ -249,22 +145,22 @@ def _layer_ops(
     tokens = load.total(QUERY)
     tp, count = placement.tensor_parallel, group.count
     for linear in fused_linears(stack, group, tp):
-        yield _gemm(linear.name, count, tokens, (linear.n, linear.k), placement.precision)
+        yield gemm(linear.name, count, tokens, (linear.n, linear.k), placement.precision)
         if adapter is not None:
             yield from _adapter_ops(adapter, linear, group, load.total(ADAPTER))
     kv_columns = 2 * max(1.0, group.attention.kv_heads / tp) * group.attention.head_dim
     if isinstance(stack, Drafter) and stack.kind == "dflash":
         # Features of the tokens accepted last enter every layer as keys and values.
         shape = (kv_columns, float(stack.hidden))
-        yield _gemm("context kv", count, load.total(FEATURES), shape, placement.precision)
+        yield gemm("context kv", count, load.total(FEATURES), shape, placement.precision)
     yield from _attention(group, load, placement)
     moved_bytes = 2 * kv_columns * placement.precision.kv_bytes * load.loads[MOVED].sum(axis=0)
     # Old and new places overlap, so the entries are gathered aside and then scattered.
-    yield _elementwise("kv compaction", 2 * count, moved_bytes)
+    yield elementwise("kv compaction", 2 * count, moved_bytes)
     yield from _experts(stack, group, tokens, placement)
     yield from _layer_elementwise(stack, group, tokens, tp)
     hidden_bytes = ACTIVATION_BYTES * stack.hidden * tokens
-    yield from _all_reduce("all-reduce", 2 * count, hidden_bytes, tp)
+    yield from all_reduce("all-reduce", 2 * count, hidden_bytes, tp)
 
 
 def _layer_elementwise(
@@ -274,15 +170,15 @@ def _layer_elementwise(
     count, attention = group.count, group.attention
     hidden = ACTIVATION_BYTES * stack.hidden
     # Residual add fused with RMSNorm: two reads and two writes, and the sum read once more.
-    yield _elementwise("norm", 2 * count, 4 * hidden * tokens, 5 * hidden)
+    yield elementwise("norm", 2 * count, 4 * hidden * tokens, 5 * hidden)
     kv_heads = max(1.0, attention.kv_heads / tensor_parallel)
     heads = attention.query_heads / tensor_parallel + kv_heads
     rotated = ACTIVATION_BYTES * heads * attention.head_dim
     # Compiled engines fuse the normalisation of queries and keys, where there is one, with this.
-    yield _elementwise("rotary", count, 2 * rotated * tokens, 2 * rotated)
+    yield elementwise("rotary", count, 2 * rotated * tokens, 2 * rotated)
     if group.ffn:
         row = 3 * ACTIVATION_BYTES * group.ffn / tensor_parallel
-        yield _elementwise("swiglu", count, row * tokens, row)
+        yield elementwise("swiglu", count, row * tokens, row)
 
 
 def _head_ops(stack: Stack, load: StepLoad, placement: Placement) -> Iterator[Op]:
@@ -291,11 +187,11 @@ def _head_ops(stack: Stack, load: StepLoad, placement: Placement) -> Iterator[Op
     ranks = placement.tensor_parallel if placement.sharded_lm_head else 1
     shape = (stack.vocab / ranks, float(stack.hidden))
     # LM heads stay in bf16: no engine here quantises them.
-    yield replace(_gemm("lm head", 1, rows, shape, Precision()), kernel="lm_head")
+    yield replace(gemm("lm head", 1, rows, shape, Precision()), kernel="lm_head")
     # A ring all-gather moves half of what an all-reduce of the same message does.
     logits_bytes = ACTIVATION_BYTES * stack.vocab * rows
-    yield from _all_reduce("logits gather", 1, logits_bytes / 2, ranks)
-    yield _elementwise("confidence", 1, LOGIT_PASS_BYTES * stack.vocab * rows)
+    yield from all_reduce("logits gather", 1, logits_bytes / 2, ranks)
+    yield elementwise("confidence", 1, LOGIT_PASS_BYTES * stack.vocab * rows)
 
 
 def pass_ops(
@@ -306,12 +202,12 @@ def pass_ops(
     features = getattr(stack, "fusion_input", None)
     if features:
         shape = (stack.hidden, float(features))
-        ops.append(_gemm("fusion", 1, load.total(FEATURES), shape, placement.precision))
+        ops.append(gemm("fusion", 1, load.total(FEATURES), shape, placement.precision))
     hidden_bytes = ACTIVATION_BYTES * stack.hidden * load.total(QUERY)
-    ops.append(_elementwise("embedding", 1, 2 * hidden_bytes))
+    ops.append(elementwise("embedding", 1, 2 * hidden_bytes))
     for group in stack.layers:
         ops.extend(_layer_ops(stack, group, load, placement, adapter))
     row_bytes = 3 * ACTIVATION_BYTES * stack.hidden
-    ops.append(_elementwise("final norm", 1, 2 * hidden_bytes, row_bytes))
+    ops.append(elementwise("final norm", 1, 2 * hidden_bytes, row_bytes))
     ops.extend(_head_ops(stack, load, placement))
     return ops
