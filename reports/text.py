@@ -50,7 +50,7 @@ def print_run(summary: Mapping[str, Any]) -> None:
     metrics, interval = summary["metrics"], summary["interval"]
     bounds = interval["output_tokens_per_s"]
     for line in _headline(summary["scenario"]):
-        console.print(line, markup=False)
+        console.print(line)
     rates = [
         ("output tokens/s", f"{metrics['output_tokens_per_s']:.1f}"),
         ("  interval", f"{bounds['low']:.1f} to {bounds['high']:.1f}"),
@@ -134,11 +134,11 @@ def print_roofline(
     columns = ("operation", "time", "share", "FLOP/B", "TFLOP/s", "roof", "TB/s", "bound")
     console = _console()
     for line in _headline(scenario):
-        console.print(line, markup=False)
+        console.print(line)
     console.print(_table("One launch of each pass on one GPU", columns, lines))
     console.print(f"batch {batch}, half-way through the output; all kernels {seconds(total)}")
     console.print("roof: TFLOP/s that data-sheet peak and bandwidth allow at this intensity")
-    console.print("the engine's overhead is not in this table: see blockcast run", markup=False)
+    console.print("the engine's overhead is not in this table: see blockcast run")
 
 
 def print_validation(answer: Mapping[str, Any]) -> None:
@@ -213,5 +213,5 @@ def print_fit(
         f"on {calibration.points} points"
     )
     if calibration.worst_residual > POOR_FIT:
-        console.print("[bold]The worst point is far off: check it, or fit other overheads.[/]")
-    console.print(f"wrote {path}", markup=False)
+        console.print("The worst point is far off: check it, or fit other overheads.", style="bold")
+    console.print(f"wrote {path}")

@@ -8,20 +8,25 @@ from hwprofiles import HardwareProfile
 from simulator import batching, decoding, library
 from simulator.blocks import BlockParameters
 from simulator.capacity import GIGABYTE, MemoryPlan, memory_plan, sequence_bytes, weight_bytes
-from simulator.documents import DocumentError, known
+from simulator.compatibility import (
+    acceptance_of,
+    check_hardware,
+    check_lengths,
+    check_pace,
+    check_split,
+    helpers_of,
+)
+from simulator.documents import DocumentError
 from simulator.engine_profile import EngineProfile
 from simulator.model import Adapter, Drafter, ModelSpec, Stack
 from simulator.ops import Placement
 from simulator.pace import ConstantPace, Pace
 from simulator.request import Request
-from simulator.scenario import Findings, Parallel, Scenario, read
+from simulator.scenario import Findings, Scenario, read
 from simulator.schedule import LOGITS, Schedule, dense_cache
 from simulator.speculation import ChainParameters, pace_of
-from traces.acceptance import AcceptanceModel, acceptance_model
+from traces.acceptance import AcceptanceModel
 from traces.manifest import Manifest
-
-# Far below any decoder; a schedule has a column per forward, so it must not grow without bound.
-LEAST_TOKENS_PER_FORWARD = 0.01
 
 
 @dataclass(frozen=True)
@@ -121,13 +126,13 @@ def build(document: Mapping[str, Any], origin: str) -> Deployment:
         library.ENGINES, parts | {"engine": parts.get("engine", library.IDEAL)}, "engine", findings
     )
     if model is not None:
-        _check_split(model, parts, findings)
-        _check_lengths(model, parts, findings)
+        check_split(model, parts, findings)
+        check_lengths(model, parts, findings)
     if hardware is not None:
-        _check_hardware(hardware, parts, findings)
-    trace, acceptance = _acceptance(parts.get("decode"), findings)
-    _check_pace(parts.get("decode"), findings)
-    helpers = _helpers(model, parts.get("decode"), findings)
+        check_hardware(hardware, parts, findings)
+    trace, acceptance = acceptance_of(parts.get("decode"), findings)
+    check_pace(parts.get("decode"), findings)
+    helpers = helpers_of(model, parts.get("decode"), findings)
     findings.stop()
     scenario = Scenario(**parts)
     deployment = Deployment(
@@ -156,131 +161,12 @@ def _named(shelf: library.Shelf, parts: dict[str, Any], field: str, findings: Fi
         return None
 
 
-def _acceptance(
-    parameters: object, findings: Findings
-) -> tuple[Manifest | None, AcceptanceModel | None]:
-    """The acceptance trace that the decode section names, if it names one."""
-    if not isinstance(parameters, ChainParameters) or parameters.trace is None:
-        return None, None
-    try:
-        trace: Manifest = library.TRACES.get(parameters.trace)
-    except DocumentError as error:
-        findings.extend("decode.trace", error)
-        return None, None
-    if parameters.policy not in trace.policies:
-        kinds = ", ".join(trace.policies)
-        findings.add("decode.trace", f"{trace.name} is of {kinds}, not of {parameters.policy}")
-        return None, None
-    try:
-        model = acceptance_model(trace, parameters.benchmark)
-    except ValueError as error:
-        findings.add("decode.benchmark", str(error))
-        return None, None
-    for field, tree_size in (("block", None), ("tree_size", parameters.acceptance_tree_size)):
-        try:
-            model.tokens_per_step(parameters.block, tree_size)
-        except ValueError as error:
-            findings.add(f"decode.{field}", str(error))
-            break
-    return trace, model
-
-
-def _check_pace(parameters: object, findings: Findings) -> None:
-    """The constants must be ones that the policy can reach."""
-    if isinstance(parameters, ChainParameters):
-        constant = parameters.tokens_per_step
-        if (constant is None) == (parameters.trace is None):
-            what = "give one of decode.tokens_per_step and decode.trace"
-            findings.add("decode", f"{what}; known traces: {', '.join(library.TRACES.names())}")
-        most, tree_size = parameters.most_tokens_per_step, parameters.acceptance_tree_size
-        if constant is not None and constant > most:
-            at = f"block {parameters.block}" + (f" and tree size {tree_size}" if tree_size else "")
-            rule = f"a step at {at} emits at most {most}"
-            findings.add("decode.tokens_per_step", f"{rule}, got {constant}")
-    if isinstance(parameters, BlockParameters):
-        pace, rule = parameters.tokens_per_forward, ""
-        if pace > parameters.block:
-            rule = f"a forward finishes at most one block of {parameters.block}"
-        if pace < LEAST_TOKENS_PER_FORWARD:
-            rule = f"must be at least {LEAST_TOKENS_PER_FORWARD}"
-        if rule:
-            findings.add("decode.tokens_per_forward", f"{rule}, got {pace}")
-
-
 def _pace(parameters: object, acceptance: AcceptanceModel | None) -> Pace:
     if isinstance(parameters, ChainParameters):
         return pace_of(parameters, acceptance)
     if isinstance(parameters, BlockParameters):
         return parameters.pace
     return ConstantPace(1.0)
-
-
-def _helpers(model: ModelSpec | None, parameters: Any, findings: Findings) -> dict[str, Any]:  # noqa: ANN401 (of the policy)
-    """The drafter or adapter that the policy needs from the model."""
-    if model is None or parameters is None:
-        return {}
-    uses = decoding.policy(parameters.policy).USES
-    found: dict[str, Any] = {}
-    if uses.drafter is not None:
-        found["drafter"] = model.drafters.get(uses.drafter)
-        if found["drafter"] is None:
-            what = f"{parameters.policy} needs it, and model {model.name} lacks it;"
-            findings.add(
-                "decode.policy", f"{what} {known(uses.drafter, model.drafters, 'drafter')}"
-            )
-    if uses.adapter:
-        found["adapter"] = next(iter(model.adapters.values()), None)
-        if found["adapter"] is None:
-            findings.add(
-                "decode.policy",
-                f"{parameters.policy} needs a model with an adapter; {model.name} has none",
-            )
-    return found
-
-
-def _check_split(model: ModelSpec, parts: dict[str, Any], findings: Findings) -> None:
-    """Tensor parallelism divides heads and widths evenly; few KV heads are replicated."""
-    tp = parts.get("parallel", Parallel()).tp
-    for group in model.layers:
-        attention, experts = group.attention, group.experts
-        sizes = {
-            "query heads": attention.query_heads,
-            "feed-forward width": group.ffn or tp,
-            "expert width": experts.ffn if experts else tp,
-        }
-        if max(tp, attention.kv_heads) % min(tp, attention.kv_heads):
-            sizes["KV heads"] = attention.kv_heads
-        for name, size in sizes.items():
-            if size % tp:
-                rule = f"must divide the {size} {name} of {model.name}"
-                findings.add("parallel.tp", f"{rule}, got {tp}")
-
-
-def _check_lengths(model: ModelSpec, parts: dict[str, Any], findings: Findings) -> None:
-    workload = parts.get("workload")
-    if workload is not None and workload.longest_tokens > model.max_context_tokens:
-        findings.add(
-            "workload",
-            f"prompt and output are {workload.longest_tokens} tokens; "
-            f"{model.name} has a context of {model.max_context_tokens}",
-        )
-
-
-def _check_hardware(hardware: HardwareProfile, parts: dict[str, Any], findings: Findings) -> None:
-    """The profile must have the curves that the scenario needs."""
-    tp = parts.get("parallel", Parallel()).tp
-    all_reduce = hardware.kernels.all_reduce
-    ranks = sorted(all_reduce.by_ranks) if all_reduce else []
-    if tp > 1 and tp not in ranks:
-        sizes = ", ".join(map(str, ranks)) or "none"
-        findings.add(
-            "parallel.tp", f"{hardware.name} has all-reduce measurements for {sizes} GPUs, got {tp}"
-        )
-    precision = parts.get("precision")
-    if precision is not None and precision.weights not in hardware.kernels.gemm:
-        findings.add(
-            "precision.weights", f"{hardware.name} has no {precision.weights} GEMM cost curve"
-        )
 
 
 def _check_memory(deployment: Deployment, findings: Findings) -> None:

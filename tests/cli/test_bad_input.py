@@ -359,10 +359,10 @@ def test_an_existing_folder_is_told_before_the_run(monkeypatch: pytest.MonkeyPat
     check_refused(call("run", written(small()), "--out", "there"), "exists already")
 
 
-@pytest.mark.parametrize("target", ["there", "nowhere/figure.svg"])
+@pytest.mark.parametrize("target", ["there.svg", "nowhere/figure.svg"])
 def test_figures_that_cannot_be_written(target: str) -> None:
     """A figure whose place is a folder, or in none, is an error."""
-    Path("there").mkdir()
+    Path("there.svg").mkdir()
     path = written(small())
     before = everything()
     check_refused(call("roofline", path, "-o", target), target, "cannot be written")

@@ -280,9 +280,9 @@ def test_texts_fit_any_terminal(
     printed = [ran.out, roofed.out, capsys.readouterr().out]
     for text, word in zip(printed, ["Throughput", "h200-sxm", "mbd"], strict=True):
         assert word in text
-        tables = [line for line in text.splitlines() if line[:1] in "┏┃┡│└├┗╇"]
-        assert tables
-        assert max(map(len, tables)) <= columns
+        rules = [len(line) for line in text.splitlines() if "────" in line]
+        assert rules
+        assert max(rules) <= columns
 
 
 @pytest.mark.parametrize("path", EXAMPLES, ids=lambda path: path.stem)
@@ -302,7 +302,7 @@ def test_brackets_in_names_are_no_markup() -> None:
     given = {name: value for name, value in shown.items() if value is not None}
     engine.write_text(yaml.safe_dump(given | {"name": "[/red]"}), encoding="utf-8")
     ran = call("run", written(small(engine=str(engine))))
-    assert f"with {engine}, uno-linear" in ran.out
+    assert f"with {engine}" in ran.out
     assert "engine: [/red]: " in ran.out
     points.write_text("\n".join(measured(engine)) + "\n", encoding="utf-8")
     fitted = call("calibrate", points, "-o", folder / "fitted.yaml", columns=200)

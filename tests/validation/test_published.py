@@ -53,7 +53,7 @@ def index(paper: str, cell: str, metric: str, table: str | None = None) -> int:
 
 def uno(concurrency: int, column: str) -> int:
     """The number of a throughput cell of Uno table 18."""
-    return index("uno", f"concurrency {concurrency}, {column}", "output_tokens_per_s")
+    return index("uno", f"concurrency {concurrency}, {column}", "output_tokens_per_s", "18")
 
 
 def error(paper: str, number: int, engine: str | None = None) -> float:
