@@ -6,6 +6,7 @@ pass's kernels. So each round finds the slopes by one run per parameter and solv
 linear least-squares problem of the relative errors; without host_pass_s one round is exact.
 """
 
+import contextlib
 import dataclasses
 import json
 from collections.abc import Callable, Mapping, Sequence
@@ -131,12 +132,14 @@ def write(engine: EngineProfile, path: Path) -> None:
         if value is not None
     }
     text = yaml.dump(document, Dumper=EngineDumper, sort_keys=False, width=100)
+    draft = path.with_name(f".{path.name}.draft")
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
-        draft = path.with_name(f".{path.name}.draft")
         draft.write_text(text, encoding="utf-8")
         draft.replace(path)
     except OSError as error:
+        with contextlib.suppress(OSError):
+            draft.unlink(missing_ok=True)
         what = f"cannot be written: {error.strerror}"
         raise DocumentError(str(path), [Mistake("", what)]) from error
 
@@ -189,6 +192,11 @@ def _round(
         ],
         axis=1,
     )
+    blind = [name for name, column in zip(values, slopes.T, strict=True) if not column.any()]
+    if blind:
+        raise DocumentError(
+            "calibrate", [Mistake(f"--fit {name}", "no point depends on it") for name in blind]
+        )
     at_zero = here - slopes @ np.array(list(values.values()))
     solution = lsq_linear(slopes / measured[:, None], 1 - at_zero / measured, bounds=(0, np.inf))
     better = {

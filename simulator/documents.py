@@ -142,7 +142,9 @@ def check(schema: type[T], value: object, where: str = "") -> tuple[T | None, li
     try:
         return TypeAdapter(schema).validate_python(value), []
     except ValidationError as error:
-        return None, [_mistake(schema, item, where) for item in error.errors()]
+        # A list whose items are wrong is also too short without them; the items are told already.
+        found = [e for e in error.errors() if e["type"] != "too_short" or not e["input"]]
+        return None, [_mistake(schema, item, where) for item in found]
 
 
 def load(schema: type[T], path: Path) -> T:
@@ -179,14 +181,12 @@ def _rule(item: ErrorDetails) -> str:
         return f"{given!r} is text to YAML 1.1, not a number; write {signed}"
     rule = item["msg"].removeprefix("Value error, ")
     rule = rule.replace("Input should be", "must be").replace("a valid integer", "an integer")
-    rule = (
-        rule.replace("a valid ", "a ")
-        .replace("a integer", "an integer")
-        .replace("Keys should be strings", "a field name is text")
-    )
+    rule = rule.replace("Tuple should have", "must have").replace(" after validation, not 0", "")
+    rule = rule.replace("a valid ", "a ").replace("Keys should be strings", "a field name is text")
     rule = rule.replace("an object", "a mapping of fields").replace("a dictionary", "a mapping")
     rule = re.sub(r" or an instance of \w+", "", rule)
-    return f"{rule}, got {shown(given)}"
+    # Our own rules say what they got.
+    return rule if item["type"] == "value_error" else f"{rule}, got {shown(given)}"
 
 
 def shown(given: object) -> str:

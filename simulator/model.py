@@ -29,6 +29,12 @@ class Attention:
     shared_key_value: bool = False
     """Keys and values are one projection (both are still cached)."""
 
+    def __post_init__(self) -> None:
+        """Raise ValueError unless every KV head serves as many query heads."""
+        if self.query_heads % self.kv_heads:
+            msg = f"kv_heads must divide query_heads, got {self.kv_heads} and {self.query_heads}"
+            raise ValueError(msg)
+
     @property
     def query_width(self) -> int:
         """Columns of the query projection."""
@@ -58,6 +64,12 @@ class Experts:
     """Shared experts, each *ffn* wide, that every token visits."""
     groups: Count = 1
     groups_used: Count = 1
+
+    def __post_init__(self) -> None:
+        """Raise ValueError when a token would visit more experts than there are."""
+        if self.top_k > self.count:
+            msg = f"top_k must be at most the count of experts, got {self.top_k} of {self.count}"
+            raise ValueError(msg)
 
 
 @dataclass(frozen=True)
@@ -94,7 +106,7 @@ class Stack:
     hidden: Count
     vocab: Count
     """Columns of the LM head."""
-    layers: tuple[LayerGroup, ...]
+    layers: Annotated[tuple[LayerGroup, ...], Field(min_length=1)]
     source: str
 
     @property

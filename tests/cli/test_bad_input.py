@@ -444,6 +444,7 @@ def test_points_that_are_wrong(lines: list[str], words: list[str]) -> None:
 @pytest.mark.parametrize(
     ("options", "words"),
     [
+        (("--fit", "eager_pass_s"), ["--fit eager_pass_s: no point depends on it"]),
         (("--fit", "step_s,logit_s"), ["1 points cannot fix 2 parameters: step_s, logit_s"]),
         (("--fit", "stepp_s"), ["--fit: no overhead 'stepp_s'", "did you mean step_s"]),
         (("--fit", "step_s,step_s"), ["--fit: name each overhead once"]),

@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 import simulator
-from simulator.documents import load
+from simulator.documents import check, load
 from simulator.model import ModelSpec
 
 FOLDER = Path(simulator.__file__).parent / "models"
@@ -144,3 +144,27 @@ def test_a_mixture_of_experts_counted_by_hand() -> None:
     spec = model("llada2-mini")
     assert spec.parameters == body + 2 * vocabulary
     assert spec.active_parameters == touched + vocabulary
+
+
+@pytest.mark.parametrize(
+    ("layer", "word"),
+    [
+        ({"attention": {"query_heads": 32, "kv_heads": 7, "head_dim": 128}}, "kv_heads"),
+        (
+            {
+                "attention": {"query_heads": 32, "kv_heads": 8, "head_dim": 128},
+                "experts": {"count": 8, "top_k": 9, "ffn": 64},
+            },
+            "top_k",
+        ),
+        (None, "at least 1 item"),
+    ],
+)
+def test_impossible_shapes_are_refused(layer: dict[str, object] | None, word: str) -> None:
+    """Heads that do not share evenly, more experts a token than there are, no layer at all."""
+    layers = [] if layer is None else [{"count": 2, **layer}]
+    shape = {"name": "m", "hidden": 4096, "vocab": 1000, "source": "me", "layers": layers}
+    value, mistakes = check(ModelSpec, shape)
+    assert value is None
+    assert len(mistakes) == 1
+    assert word in str(mistakes[0])
