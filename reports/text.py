@@ -18,6 +18,12 @@ LATENCIES = {
 }
 LARGEST_SHARES = 12
 POOR_FIT = 0.2
+METRICS = {
+    "output_tokens_per_s": "tokens/s",
+    "tpot_s": "s per token",
+    "step_latency_s": "s per step",
+    "latency_s": "s per request",
+}
 
 
 def _console() -> Console:
@@ -148,7 +154,7 @@ def print_validation(answer: Mapping[str, Any]) -> None:
         (
             f"{cell['paper']} {cell['table']}",
             cell["cell"],
-            cell["metric"],
+            METRICS[cell["metric"]],
             f"{cell['published']:.4g}",
             "-" if cell["predicted"] is None else f"{cell['predicted']:.4g}",
             "-" if cell["error"] is None else f"{100 * cell['error']:+.1f} %",
@@ -166,11 +172,10 @@ def print_validation(answer: Mapping[str, Any]) -> None:
             percent(group["mape"]),
             f"{100 * group['worst_error']:+.1f} %",
             percent(group["inside_interval"]),
-            group["worst_cell"],
         )
         for name, group in answer["by_column"].items()
     ]
-    heads = ("column", "cells", "MAPE", "worst", "inside interval", "worst cell")
+    heads = ("column", "cells", "MAPE", "worst", "in interval")
     console.print(_table("By column", heads, groups))
     for paper, error in answer["mape"].items():
         fitted = answer["mape_calibration"][paper]
@@ -192,7 +197,7 @@ def print_fit(
     rows = [
         (
             point["label"],
-            point["metric"],
+            METRICS[point["metric"]],
             f"{point['measured']:.4g}",
             f"{value:.4g}",
             f"{100 * (value / point['measured'] - 1):+.1f} %",
