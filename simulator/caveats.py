@@ -9,15 +9,19 @@ from simulator.engine_profile import Overhead
 
 # Asked and reached tokens per forward may differ by rounding to whole forwards; more is told.
 PACE_TOLERANCE = 0.02
+HOST_BOUND_SHARE = 0.5
 
 
-def caveats(deployment: Deployment, metrics: dict[str, Any]) -> list[str]:
-    """Everything about load, pace, acceptance and engine that the numbers alone do not say."""
+def caveats(deployment: Deployment, metrics: dict[str, Any], engine_share: float) -> list[str]:
+    """Everything about load, pace, acceptance and engine that the numbers alone do not say.
+
+    *engine_share* is the share of the time that is the engine's own.
+    """
     return [
         *_load(deployment),
         *_pace(deployment, metrics),
         *_acceptance(deployment),
-        *_engine(deployment),
+        *_engine(deployment, engine_share),
     ]
 
 
@@ -65,10 +69,15 @@ def _acceptance(deployment: Deployment) -> Iterator[str]:
         yield f"acceptance was published at top_k {trace.top_k}, used at {top_k}"
 
 
-def _engine(deployment: Deployment) -> Iterator[str]:
+def _engine(deployment: Deployment, engine_share: float) -> Iterator[str]:
     engine, calibration = deployment.engine, deployment.engine.calibration
     if engine.overhead == Overhead() and engine.name != library.IDEAL:
         yield f"engine {engine.name} has no fitted overhead: times are the kernels' alone"
+    if engine_share > HOST_BOUND_SHARE:
+        yield (
+            f"{engine_share:.0%} of the time is engine {engine.name}'s own work, which was fitted "
+            "elsewhere: GPU, parallelism and batch hardly show"
+        )
     if calibration is not None and calibration.points <= len(calibration.fitted):
         yield (
             f"engine {engine.name} was fitted to {calibration.points} point(s), so its "

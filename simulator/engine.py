@@ -259,6 +259,7 @@ class Replica:
                 decode_steps=schedule.n_steps,
                 forwards=schedule.n_steps * sum(p.launches for p in schedule.passes),
                 prefill_forwards=row.prefill_forwards,
+                prefill_emitted_tokens=schedule.prefill_emits_tokens,
             )
         )
         row.done.succeed()

@@ -70,16 +70,18 @@ def _counts(requests: Sequence[RequestRecord], steps: Sequence[StepRecord]) -> d
     """Tokens per forward and how many there were.
 
     A request's forwards are the decode passes that it took part in: draft and verify count one
-    each, as do store forwards; the second figure counts its prefill forwards too.
+    each, as do store forwards. The token that a prefill samples is not theirs. The second figure
+    counts everything: all output over decode and prefill forwards.
     """
     output = sum(r.output_tokens for r in requests)
+    decoded = output - sum(r.prefill_emitted_tokens for r in requests)
     forwards = sum(r.forwards for r in requests)
     prefills = sum(r.prefill_forwards for r in requests)
     decode_steps = sum(r.decode_steps for r in requests)
     return {
-        "tokens_per_forward": output / forwards if forwards else None,
+        "tokens_per_forward": decoded / forwards if forwards else None,
         "tokens_per_forward_with_prefill": output / (forwards + prefills),
-        "tokens_per_step": output / decode_steps if decode_steps else None,
+        "tokens_per_step": decoded / decode_steps if decode_steps else None,
         "forwards": sum(s.forwards for s in steps),
         "steps": sum(not s.prefill for s in steps),
         "prefill_forwards": sum(s.forwards for s in steps if s.prefill),

@@ -25,6 +25,8 @@ class RequestRecord:
     forwards: int
     """Decode passes that the request took part in, those that only store KV included."""
     prefill_forwards: int
+    prefill_emitted_tokens: int = 0
+    """Output tokens that came from the prefill, not from a decode pass."""
 
 
 @dataclass(frozen=True)

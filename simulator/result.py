@@ -19,8 +19,8 @@ from simulator.documents import DocumentError, Mistake
 from simulator.engine import Replica, simulate
 from simulator.fidelity import error_terms, fidelity, interval
 from simulator.metrics import summarise
-from simulator.roofline import sample_passes
-from simulator.step_cost import CostAccount
+from simulator.roofline import prefill_ops, sample_passes
+from simulator.step_cost import ENGINE, CostAccount
 
 
 @dataclass(frozen=True)
@@ -40,6 +40,8 @@ def run(deployment: Deployment) -> RunResult:
     """Simulate *deployment* and sum it up."""
     replica = simulate(deployment)
     ops = [op for sample in sample_passes(deployment) for op in sample.ops]
+    ops += prefill_ops(deployment)
+    engine_share = replica.account.seconds_by_bound.get(ENGINE, 0.0) / replica.account.total_s
     metrics = summarise(replica.records)
     terms = error_terms(deployment, replica.account, ops)
     summary = {
@@ -48,7 +50,7 @@ def run(deployment: Deployment) -> RunResult:
         "interval": interval(metrics["output_tokens_per_s"], terms),
         "time_shares": time_shares(replica.account),
         "fidelity": fidelity(deployment, replica.account, ops),
-        "warnings": caveats(deployment, metrics) + outside(deployment.hardware, ops),
+        "warnings": caveats(deployment, metrics, engine_share) + outside(deployment.hardware, ops),
     }
     return RunResult(summary, replica)
 

@@ -9,6 +9,7 @@ from simulator.cost import BOUNDS, OpCost, price
 from simulator.deployment import Deployment
 from simulator.ops import Op, StepLoad
 from simulator.request import Request
+from simulator.schedule import loads
 from simulator.work import pass_ops
 
 
@@ -58,6 +59,20 @@ def sample_passes(deployment: Deployment) -> list[SamplePass]:
         ops = pass_ops(stack, load, deployment.placement, adapter)
         found.append(SamplePass(step_pass.name, step_pass.stack, step_pass.launches, ops))
     return found
+
+
+def prefill_ops(deployment: Deployment) -> list[Op]:
+    """The operations of a prefill forward of as many prompts as one forward takes."""
+    workload, engine = deployment.scenario.workload, deployment.engine
+    request = Request(0, workload.prompt_tokens, workload.output_tokens)
+    schedule = deployment.schedule(request)
+    tokens = min(schedule.prefill_tokens, engine.prefill_chunk_tokens or schedule.prefill_tokens)
+    if not tokens:
+        return []
+    rows = max(1, min(deployment.most_together, engine.prefill_batch_tokens // tokens))
+    load = loads(1, query=tokens, context=0, logits=schedule.prefill_emits_tokens)
+    batch = StepLoad(np.repeat(load[:, None, :], rows, axis=1), prefill=True)
+    return pass_ops(deployment.model, batch, deployment.placement)
 
 
 def roofline(deployment: Deployment) -> list[RooflineRow]:
