@@ -110,11 +110,6 @@ class Stack:
     source: str
 
     @property
-    def n_layers(self) -> int:
-        """Layers in all."""
-        return sum(group.count for group in self.layers)
-
-    @property
     def lm_head_parameters(self) -> int:
         """Parameters of the LM head, whether its own or shared."""
         return self.hidden * self.vocab

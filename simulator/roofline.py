@@ -10,6 +10,7 @@ from simulator.deployment import Deployment
 from simulator.ops import Op, StepLoad
 from simulator.request import Request
 from simulator.schedule import loads
+from simulator.step_cost import ops_of
 from simulator.work import pass_ops
 
 
@@ -54,9 +55,7 @@ def sample_passes(deployment: Deployment) -> list[SamplePass]:
         if middle is None:
             continue
         load = StepLoad(np.repeat(middle[:, None, :], rows, axis=1), padding=padding)
-        adapter = deployment.adapter if step_pass.name == "draft" else None
-        stack = deployment.stack(step_pass.stack)
-        ops = pass_ops(stack, load, deployment.placement, adapter)
+        ops = ops_of(deployment, step_pass, load)
         found.append(SamplePass(step_pass.name, step_pass.stack, step_pass.launches, ops))
     return found
 

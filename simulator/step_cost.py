@@ -8,7 +8,7 @@ import numpy.typing as npt
 
 from simulator.cost import BOUNDS, OpCost, price
 from simulator.deployment import Deployment
-from simulator.ops import StepLoad
+from simulator.ops import Op, StepLoad
 from simulator.schedule import LOGITS, QUERY, IntArray, Pass
 from simulator.work import pass_ops
 
@@ -23,8 +23,8 @@ class StepCost:
     """Seconds of consecutive steps, [steps], and where they go."""
 
     seconds: FloatArray
-    parts: tuple[tuple[str, str, OpCost, int], ...]
-    """(pass, stack, operation's cost, launches)."""
+    parts: tuple[tuple[str, OpCost, int], ...]
+    """(pass, operation's cost, launches)."""
     overhead_s: FloatArray
 
 
@@ -42,7 +42,7 @@ class CostAccount:
     def add(self, cost: StepCost, n_steps: int) -> None:
         """Account for the first *n_steps* of *cost*."""
         self.total_s += float(cost.seconds[:n_steps].sum())
-        for name, _, part, launches in cost.parts:
+        for name, part, launches in cost.parts:
             seconds = launches * part.seconds[:n_steps]
             total = float(seconds.sum())
             _increase(self.seconds_by_op, (name, part.op.name), total)
@@ -59,6 +59,13 @@ def _increase(sums: dict, key: object, amount: float) -> None:  # type: ignore[t
     sums[key] = sums.get(key, 0.0) + amount
 
 
+def ops_of(deployment: Deployment, step_pass: Pass, load: StepLoad) -> list[Op]:
+    """The operations of one launch of *step_pass*; only a draft runs the target's adapter."""
+    adapter = deployment.adapter if step_pass.name == "draft" else None
+    stack = deployment.stack(step_pass.stack)
+    return pass_ops(stack, load, deployment.placement, adapter)
+
+
 def price_steps(
     deployment: Deployment,
     passes: Iterable[Pass],
@@ -73,20 +80,14 @@ def price_steps(
     """
     rows = loads.shape[2]
     padding = 1.0 if prefill else deployment.engine.padded_rows(rows) / rows
-    parts: list[tuple[str, str, OpCost, int]] = []
+    parts: list[tuple[str, OpCost, int]] = []
     overhead = deployment.engine.overhead
     seconds, waiting = np.zeros(loads.shape[3]), np.zeros(loads.shape[3])
     for step_pass, load in zip(passes, loads, strict=True):
-        adapter = deployment.adapter if step_pass.name == "draft" else None
-        ops = pass_ops(
-            deployment.stack(step_pass.stack),
-            StepLoad(load, prefill=prefill, padding=padding),
-            deployment.placement,
-            adapter,
-        )
+        ops = ops_of(deployment, step_pass, StepLoad(load, prefill=prefill, padding=padding))
         launch_s = np.zeros_like(seconds)
         for part in price(deployment.hardware, ops):
-            parts.append((step_pass.name, step_pass.stack, part, step_pass.launches))
+            parts.append((step_pass.name, part, step_pass.launches))
             launch_s += part.seconds
         seconds += step_pass.launches * launch_s
         waiting += step_pass.launches * np.maximum(overhead.host_pass_s - launch_s, 0.0)

@@ -161,7 +161,7 @@ def totals(cost: StepCost) -> tuple[float, float, float]:
         return float(np.sum(counts))
 
     return (
-        over([launches * part.op.flop for _, _, part, launches in cost.parts]),
-        over([launches * part.op.bytes for _, _, part, launches in cost.parts]),
-        over([launches * part.op.link_bytes for _, _, part, launches in cost.parts]),
+        over([launches * part.op.flop for _, part, launches in cost.parts]),
+        over([launches * part.op.bytes for _, part, launches in cost.parts]),
+        over([launches * part.op.link_bytes for _, part, launches in cost.parts]),
     )
