@@ -1,4 +1,4 @@
-"""A hardware profile: what one GPU can do at most, and how long its kernels take."""
+"""A hardware profile: what one device can do at most, and how long its kernels take."""
 
 from dataclasses import dataclass
 from typing import ClassVar
@@ -18,42 +18,55 @@ __all__ = ["HardwareProfile", "Kernels", "Peaks", "Residual", "Source"]
 
 @dataclass(frozen=True)
 class Peaks:
-    """What the data sheet promises: dense arithmetic, memory, and link bandwidth one way."""
+    """Most that the device does: dense arithmetic, memory, and link bandwidth one way.
+
+    From the data sheet, or, where there is none, the most that was measured.
+    """
 
     __pydantic_config__: ClassVar[ConfigDict] = ConfigDict(extra="forbid")
 
     bf16_flop_per_s: Positive
-    fp8_flop_per_s: Positive
     memory_bytes_per_s: Positive
-    link_bytes_per_s: Positive
     source: Source
+    fp32_flop_per_s: Positive | None = None
+    fp8_flop_per_s: Positive | None = None
+    link_bytes_per_s: Positive | None = None
+
+    def flop_per_s(self, precision: str) -> float:
+        """The arithmetic rate of *precision*; that of bf16 where none is known for it."""
+        rate: float | None = getattr(self, f"{precision}_flop_per_s", None)
+        return self.bf16_flop_per_s if rate is None else rate
 
 
 @dataclass(frozen=True)
 class Kernels:
-    """One curve per kernel family; the dictionaries are keyed by the type of the weights."""
+    """One curve per kernel family; the dictionaries are keyed by the type of what is multiplied."""
 
     __pydantic_config__: ClassVar[ConfigDict] = ConfigDict(extra="forbid")
 
     gemm: dict[Text, GemmCurve]
     lm_head: dict[Text, GemmCurve]
-    attention_extend: AttentionCurve
-    attention_prefill: AttentionCurve
+    attention_extend: dict[Text, AttentionCurve]
+    attention_prefill: dict[Text, AttentionCurve]
     moe: dict[Text, GroupedMoeCurve]
     elementwise: StreamingCurve
-    all_reduce: AllReduceCurve | None
+    all_reduce: AllReduceCurve | None = None
 
 
 @dataclass(frozen=True)
 class HardwareProfile:
-    """One GPU: capacities in bytes, multiprocessors, data-sheet peaks and measured kernels."""
+    """One device: capacities in bytes, multiprocessors, data-sheet peaks and measured kernels."""
 
     __pydantic_config__: ClassVar[ConfigDict] = ConfigDict(extra="forbid")
 
     name: Text
     description: Text
     memory_bytes: Positive
-    l2_bytes: Positive
+    last_level_cache_bytes: Positive
     multiprocessors: Count
     peaks: Peaks
     kernels: Kernels
+    environment: dict[Text, Text] | None = None
+    """What a measurement of our own ran on: device, driver, software, clocks, threads."""
+    points: Text | None = None
+    """File beside the profile with the points that its curves were fitted to and judged on."""

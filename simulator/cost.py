@@ -42,6 +42,8 @@ def curve_of(hardware: HardwareProfile, op: Op) -> Any:  # noqa: ANN401 (curves 
         "gemm": kernels.gemm,
         "lm_head": kernels.lm_head,
         "moe": kernels.moe,
+        "attention_extend": kernels.attention_extend,
+        "attention_prefill": kernels.attention_prefill,
     }
     if op.kernel in by_precision:
         curve = by_precision[op.kernel].get(op.precision)

@@ -94,7 +94,6 @@ def _row(deployment: Deployment, pass_name: str, costs: Sequence[OpCost]) -> Roo
     limits = np.sum([cost.limits_s[:, 0] for cost in costs], axis=0)
     peaks = deployment.hardware.peaks
     intensity = flop / moved if moved else 0.0
-    peak = peaks.fp8_flop_per_s if op.precision == "fp8" else peaks.bf16_flop_per_s
     return RooflineRow(
         pass_name=pass_name,
         operation=op.name,
@@ -105,7 +104,7 @@ def _row(deployment: Deployment, pass_name: str, costs: Sequence[OpCost]) -> Roo
         link_bytes=sum(float(cost.op.link_bytes[0]) for cost in costs),
         intensity_flop_per_byte=intensity,
         attained_flop_per_s=flop / seconds,
-        attainable_flop_per_s=min(peak, intensity * peaks.memory_bytes_per_s),
+        attainable_flop_per_s=min(peaks.flop_per_s(op.precision), intensity * peaks.memory_bytes_per_s),
         attained_bytes_per_s=moved / seconds,
         bound=BOUNDS[int(limits.argmax())],
     )

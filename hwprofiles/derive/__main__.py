@@ -6,7 +6,7 @@ import click
 
 import hwprofiles
 from hwprofiles.derive.assemble import profiles
-from hwprofiles.derive.document import document, write
+from hwprofiles.fitting.document import document, write
 from hwprofiles.derive.measured import MissingTableError
 
 

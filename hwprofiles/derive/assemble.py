@@ -33,10 +33,12 @@ def profiles(folder: Path) -> list[HardwareProfile]:
         kernels = Kernels(
             gemm={weights: gemm.dense(dense, gpu, weights) for weights in ("bf16", "fp8")},
             lm_head={"bf16": gemm.lm_head(dense, wide, gpu)},
-            attention_extend=attention.extend(
-                tables["attention_generation"], gpu, flop_per_s=prompts.flop_per_s
-            ),
-            attention_prefill=prompts,
+            attention_extend={
+                "bf16": attention.extend(
+                    tables["attention_generation"], gpu, flop_per_s=prompts.flop_per_s
+                )
+            },
+            attention_prefill={"bf16": prompts},
             moe={
                 weights: moe.grouped(
                     tables["moe"],
@@ -56,7 +58,7 @@ def profiles(folder: Path) -> list[HardwareProfile]:
                 name=name,
                 description=sheet.description,
                 memory_bytes=sheet.memory_bytes,
-                l2_bytes=sheet.l2_bytes,
+                last_level_cache_bytes=sheet.l2_bytes,
                 multiprocessors=sheet.multiprocessors,
                 peaks=sheet.peaks,
                 kernels=kernels,

@@ -1,29 +1,33 @@
 """Fits attention: whole prompts first, then few queries over a long cache at the same rate."""
 
 from collections.abc import Mapping
-from dataclasses import replace
 
 import numpy as np
 import numpy.typing as npt
 import pandas as pd
 
 from hwprofiles.curves.attention import AttentionCurve
-from hwprofiles.derive.fitting import Search, fit, starts
 from hwprofiles.derive.measured import (
     COLD_BYTES,
     COLLECTION,
-    NOT_YET_JUDGED,
-    column,
-    fitted,
-    held_out,
+    HELD_OUT_IN,
     median_over_frameworks,
-    residual,
-    span,
 )
-from hwprofiles.quantities import Domain, FloatArray
+from hwprofiles.fitting.attention import fit_attention, kv_bytes
+from hwprofiles.fitting.judging import NOT_YET_JUDGED, fitted, held_out
+from hwprofiles.fitting.points import Points
+from hwprofiles.fitting.search import Search, starts
 
-KEYS = ["batch", "q_len", "kv_len", "num_q_heads", "num_kv_heads", "head_dim"]
-GROUP = ["num_q_heads", "num_kv_heads", "batch"]
+# Their names in the tables, and the names of a point's sizes.
+SIZES = {
+    "batch": "sequences",
+    "q_len": "query_tokens",
+    "kv_len": "kv_tokens",
+    "num_q_heads": "query_heads",
+    "num_kv_heads": "kv_heads",
+    "head_dim": "head_dim",
+}
+GROUP = ["query_heads", "kv_heads", "sequences"]
 # Caches this small are free to read: they show the floor.
 FLOOR_BYTES = 2e6
 # TensorRT-LLM's decode kernel falls to 0.1 TB/s when many query heads share a KV head.
@@ -62,7 +66,7 @@ def prefill_points(table: pd.DataFrame, gpu: str) -> pd.DataFrame:
         & (table["kv_dtype"] == "bfloat16")
         & (table["q_len"] >= SHORTEST_PROMPT_TOKENS)
     ]
-    return median_over_frameworks(rows.assign(kv_len=rows["q_len"]), KEYS)
+    return _medians(rows.assign(kv_len=rows["q_len"]))
 
 
 def extend_points(table: pd.DataFrame, gpu: str) -> pd.DataFrame:
@@ -70,37 +74,14 @@ def extend_points(table: pd.DataFrame, gpu: str) -> pd.DataFrame:
     heads_per_kv_head = table["num_q_heads"] / table["num_kv_heads"]
     sound = (table["framework"] != "trtllm") | (heads_per_kv_head < TRTLLM_TOO_MANY_ROWS)
     rows = table[(table["gpu"] == gpu) & (table["kv_dtype"] == "bfloat16") & sound]
-    medians = median_over_frameworks(rows, KEYS)
+    medians = _medians(rows)
     small = kv_bytes(medians) < FLOOR_BYTES
     return medians[is_cold(medians) | small].reset_index(drop=True)
-
-
-def kv_bytes(rows: pd.DataFrame) -> FloatArray:
-    """Bytes of bf16 keys and values that each row reads."""
-    tokens = column(rows, "batch") * column(rows, "kv_len")
-    return 4.0 * tokens * column(rows, "num_kv_heads") * column(rows, "head_dim")
 
 
 def is_cold(rows: pd.DataFrame) -> npt.NDArray[np.bool_]:
     """Which points read their keys and values from memory rather than from L2."""
     return kv_bytes(rows) >= COLD_BYTES
-
-
-def predicted_s(curve: AttentionCurve, rows: pd.DataFrame) -> FloatArray:
-    """What *curve* says for each row: a batch of equal sequences.
-
-    b sequences with h KV heads each are b * h units of the same work, so they are asked for as
-    one sequence with b * h KV heads; that makes one call of a whole table.
-    """
-    batch = column(rows, "batch")
-    return curve.time(
-        column(rows, "q_len")[np.newaxis],
-        column(rows, "kv_len")[np.newaxis],
-        query_heads=batch * column(rows, "num_q_heads"),
-        kv_heads=batch * column(rows, "num_kv_heads"),
-        head_dim=int(rows["head_dim"].iloc[0]),
-        kv_element_bytes=2.0,
-    ).seconds
 
 
 def prefill(table: pd.DataFrame, gpu: str) -> AttentionCurve:
@@ -149,31 +130,13 @@ def extend(table: pd.DataFrame, gpu: str, *, flop_per_s: float) -> AttentionCurv
     return _fitted(template, EXTEND_SEARCH, extend_points(table, gpu))
 
 
+def _medians(rows: pd.DataFrame) -> pd.DataFrame:
+    return median_over_frameworks(rows, list(SIZES)).rename(columns=SIZES)
+
+
 def _fitted(
     template: AttentionCurve, search: Mapping[str, Search], measured: pd.DataFrame
 ) -> AttentionCurve:
     """The curve fitted to some head counts and batches of *measured*, judged on the others."""
-    unseen = held_out(measured, GROUP)
-    seen, judged = measured[~unseen], measured[unseen]
-    curve = fit(
-        replace(template, domain=_domain(measured)),
-        search,
-        predict=lambda trial: predicted_s(trial, seen),
-        measured_s=column(seen, "seconds"),
-    )
-    return replace(curve, residual=residual(predicted_s(curve, judged), column(judged, "seconds")))
-
-
-def _domain(measured: pd.DataFrame) -> Domain:
-    rows_per_kv_head = (
-        column(measured, "q_len")
-        * column(measured, "num_q_heads")
-        / column(measured, "num_kv_heads")
-    )
-    return {
-        "rows_per_kv_head": span(rows_per_kv_head),
-        "kv_tokens": span(measured["kv_len"]),
-        "kv_bytes": span(kv_bytes(measured)),
-        "sequences": span(measured["batch"]),
-        "head_dim": span(measured["head_dim"]),
-    }
+    unseen = held_out(measured, GROUP, one_in=HELD_OUT_IN)
+    return fit_attention(template, Points(measured, unseen), search=search)

@@ -1,34 +1,25 @@
 """Fits the dense products: all shapes, fp8 weights, and the very wide LM head."""
 
-from dataclasses import replace
-
 import numpy as np
 import numpy.typing as npt
 import pandas as pd
 
 from hwprofiles.curves.gemm import GemmCurve
-from hwprofiles.derive.fitting import Search, fit, starts
 from hwprofiles.derive.measured import (
     COLD_WEIGHT_BYTES,
     COLLECTION,
-    NOT_YET_JUDGED,
-    column,
-    fitted,
-    held_out,
+    HELD_OUT_IN,
     median_over_frameworks,
-    residual,
-    span,
 )
-from hwprofiles.quantities import FloatArray
+from hwprofiles.fitting.gemm import WEIGHT_ELEMENT_BYTES, fit_gemm
+from hwprofiles.fitting.judging import column, fitted, held_out
+from hwprofiles.fitting.points import Points
+from hwprofiles.fitting.search import Search
 
 # Weights this small cost next to nothing to read, hot or cold: they show the launch.
 FLOOR_WEIGHT_BYTES = 1e6
 LM_HEAD_OUTPUTS = 50_000
 MEASURED_TYPES = {"bf16": ["bfloat16"], "fp8": ["fp8", "fp8_block"]}
-WEIGHT_ELEMENT_BYTES = {"bf16": 2.0, "fp8": 1.0}
-# An fp8 product reads bf16, writes and reads fp8 (4 bytes per input), and writes bf16 (2 bytes
-# per output): 3 on average.
-ACTIVATION_ELEMENT_BYTES = {"bf16": 2.0, "fp8": 3.0}
 
 SEARCH = {
     "launch_s": Search(2.8e-6, 1e-7, 3e-5),
@@ -41,7 +32,7 @@ SEARCH = {
 }
 
 
-def points(table: pd.DataFrame, gpu: str, weights: str) -> pd.DataFrame:
+def measured_points(table: pd.DataFrame, gpu: str, weights: str) -> pd.DataFrame:
     """Median seconds by m, n, k of one GPU and weight type, the L2-resident weights left out."""
     rows = table[(table["gpu"] == gpu) & table["dtype"].isin(MEASURED_TYPES[weights])]
     medians = median_over_frameworks(rows, ["m", "n", "k"])
@@ -65,16 +56,11 @@ def lm_head_points(table: pd.DataFrame, llama: pd.DataFrame, gpu: str) -> pd.Dat
     return medians[is_cold(medians, "bf16")].reset_index(drop=True)
 
 
-def predicted_s(curve: GemmCurve, rows: pd.DataFrame) -> FloatArray:
-    """What *curve* says for each row of m, n, k."""
-    return curve.time(column(rows, "m"), column(rows, "n"), column(rows, "k")).seconds
-
-
 def dense(table: pd.DataFrame, gpu: str, weights: str) -> GemmCurve:
     """The curve of every dense product of one GPU; *weights* is bf16 or fp8."""
     kind = "bf16" if weights == "bf16" else "fp8 and fp8_block, activations quantised inside"
     text = f"{COLLECTION}; gemm.csv, {kind}, weights >= 12 MB or < 1 MB; median over frameworks"
-    return _fitted(points(table, gpu, weights), weights, text)
+    return _fitted(measured_points(table, gpu, weights), weights, text)
 
 
 def lm_head(table: pd.DataFrame, llama: pd.DataFrame, gpu: str) -> GemmCurve:
@@ -90,21 +76,6 @@ def lm_head(table: pd.DataFrame, llama: pd.DataFrame, gpu: str) -> GemmCurve:
 
 def _fitted(measured: pd.DataFrame, weights: str, text: str) -> GemmCurve:
     """The curve fitted to some shapes of *measured* and judged on the cold ones of the others."""
-    unseen = held_out(measured, ["n", "k"])
-    seen, judged = measured[~unseen], measured[unseen & is_cold(measured, weights)]
-    template = GemmCurve(
-        form="gemm",
-        **starts(SEARCH),
-        weight_element_bytes=WEIGHT_ELEMENT_BYTES[weights],
-        activation_element_bytes=ACTIVATION_ELEMENT_BYTES[weights],
-        residual=NOT_YET_JUDGED,
-        domain={name: span(measured[name]) for name in ("m", "n", "k")},
-        source=fitted(text),
-    )
-    curve = fit(
-        template,
-        SEARCH,
-        predict=lambda trial: predicted_s(trial, seen),
-        measured_s=column(seen, "seconds"),
-    )
-    return replace(curve, residual=residual(predicted_s(curve, judged), column(judged, "seconds")))
+    unseen = held_out(measured, ["n", "k"], one_in=HELD_OUT_IN)
+    points = Points(measured, unseen, judged=is_cold(measured, weights))
+    return fit_gemm(points, weights=weights, search=SEARCH, source=fitted(text))

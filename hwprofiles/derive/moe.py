@@ -7,22 +7,15 @@ import numpy.typing as npt
 import pandas as pd
 
 from hwprofiles.curves.moe import GroupedMoeCurve
-from hwprofiles.derive.fitting import Search, fit, starts
-from hwprofiles.derive.measured import (
-    COLLECTION,
-    NOT_YET_JUDGED,
-    column,
-    fitted,
-    held_out,
-    median_over_frameworks,
-    residual,
-    span,
-)
+from hwprofiles.derive.measured import COLLECTION, HELD_OUT_IN, median_over_frameworks
+from hwprofiles.fitting.judging import column, fitted, held_out
+from hwprofiles.fitting.moe import fit_moe
+from hwprofiles.fitting.points import Points
+from hwprofiles.fitting.search import Search
 from hwprofiles.quantities import FloatArray
 
 SHAPE = ["hidden", "inter", "num_experts", "topk", "tp"]
 MEASURED_TYPES = {"bf16": "bfloat16", "fp8": "fp8_block"}
-WEIGHT_ELEMENT_BYTES = {"bf16": 2.0, "fp8": 1.0}
 # The routed experts of LLaDA2-mini, the model this is for, count for more in the fit.
 MINI = {"hidden": 2048, "num_experts": 256, "topk": 8}
 MINI_WEIGHT = 4.0
@@ -42,7 +35,7 @@ SEARCH = {
 }
 
 
-def points(table: pd.DataFrame, gpu: str, weights: str) -> pd.DataFrame:
+def measured_points(table: pd.DataFrame, gpu: str, weights: str) -> pd.DataFrame:
     """Median seconds by tokens and shape of one GPU, balanced routing, no expert parallelism."""
     rows = table[
         (table["gpu"] == gpu)
@@ -50,7 +43,14 @@ def points(table: pd.DataFrame, gpu: str, weights: str) -> pd.DataFrame:
         & (table["routing"] == "balanced")
         & (table["ep"] == 1)
     ]
-    return median_over_frameworks(rows, ["num_tokens", *SHAPE])
+    medians = median_over_frameworks(rows, ["num_tokens", *SHAPE])
+    return medians.assign(
+        tokens=medians["num_tokens"],
+        active_experts=active_experts(medians),
+        expert_ffn=medians["inter"] / medians["tp"],
+        top_k=medians["topk"],
+        experts=medians["num_experts"],
+    )
 
 
 def is_mini(rows: pd.DataFrame) -> npt.NDArray[np.bool_]:
@@ -66,49 +66,20 @@ def active_experts(rows: pd.DataFrame) -> FloatArray:
     )
 
 
-def predicted_s(curve: GroupedMoeCurve, rows: pd.DataFrame) -> FloatArray:
-    """What *curve* says for each row."""
-    return curve.time(
-        column(rows, "num_tokens"),
-        active_experts(rows),
-        hidden=column(rows, "hidden"),
-        expert_ffn=column(rows, "inter") / column(rows, "tp"),
-        top_k=column(rows, "topk"),
-        experts=column(rows, "num_experts"),
-    ).seconds
-
-
 def grouped(
     table: pd.DataFrame, gpu: str, *, weights: str, peak_bytes_per_s: float
 ) -> GroupedMoeCurve:
     """The curve of one GPU; *weights* is bf16 or fp8 (scaled in blocks)."""
     stream = replace(SEARCH["memory_bytes_per_s"], high=FASTEST_STREAM * peak_bytes_per_s)
-    measured = points(table, gpu, weights)
-    unseen = held_out(measured, ["num_tokens", *SHAPE])
-    seen, judged = measured[~unseen], measured[unseen]
-    template = GroupedMoeCurve(
-        form="grouped-moe",
-        **starts(SEARCH),
-        weight_element_bytes=WEIGHT_ELEMENT_BYTES[weights],
-        residual=NOT_YET_JUDGED,
-        domain={
-            "tokens": span(measured["num_tokens"]),
-            "active_experts": span(active_experts(measured)),
-            "hidden": span(measured["hidden"]),
-            "expert_ffn": span(measured["inter"] / measured["tp"]),
-            "top_k": span(measured["topk"]),
-            "experts": span(measured["num_experts"]),
-        },
+    measured = measured_points(table, gpu, weights)
+    points = Points(measured, held_out(measured, ["num_tokens", *SHAPE], one_in=HELD_OUT_IN))
+    return fit_moe(
+        points,
+        weights=weights,
+        search=SEARCH | {"memory_bytes_per_s": stream},
         source=fitted(
             f"{COLLECTION}; moe.csv, {MEASURED_TYPES[weights]}, balanced routing, ep 1; median "
             "over frameworks; rows shaped like LLaDA2-mini weigh fourfold"
         ),
+        weight=np.where(is_mini(points.seen), MINI_WEIGHT, 1.0),
     )
-    curve = fit(
-        template,
-        SEARCH | {"memory_bytes_per_s": stream},
-        predict=lambda trial: predicted_s(trial, seen),
-        measured_s=column(seen, "seconds"),
-        weight=np.where(is_mini(seen), MINI_WEIGHT, 1.0),
-    )
-    return replace(curve, residual=residual(predicted_s(curve, judged), column(judged, "seconds")))

@@ -1,23 +1,15 @@
 """Fits elementwise kernels."""
 
-from dataclasses import replace
-
 import numpy as np
 import numpy.typing as npt
 import pandas as pd
 
 from hwprofiles.curves.streaming import StreamingCurve
-from hwprofiles.derive.fitting import Search, fit, starts
-from hwprofiles.derive.measured import (
-    COLD_BYTES,
-    NOT_YET_JUDGED,
-    column,
-    fitted,
-    held_out,
-    median_over_frameworks,
-    residual,
-    span,
-)
+from hwprofiles.derive.measured import COLD_BYTES, HELD_OUT_IN, median_over_frameworks
+from hwprofiles.fitting.judging import column, fitted, held_out
+from hwprofiles.fitting.points import Points
+from hwprofiles.fitting.search import Search
+from hwprofiles.fitting.streaming import fit_streaming, with_rows
 
 # Small enough to show the launch alone.
 FLOOR_BYTES = 5e5
@@ -33,12 +25,12 @@ SEARCH = {
 }
 
 
-def points(table: pd.DataFrame, gpu: str) -> pd.DataFrame:
+def measured_points(table: pd.DataFrame, gpu: str) -> pd.DataFrame:
     """Median seconds by shape of the static bf16-to-fp8 quantisation, L2-resident sizes out."""
     rows = table[(table["gpu"] == gpu) & (table["op"] == "bf16_to_fp8_static_quant")]
     medians = median_over_frameworks(rows, ["rows", "cols", "bytes_moved"])
     small = medians["bytes_moved"] < FLOOR_BYTES
-    return medians[is_cold(medians) | small].reset_index(drop=True)
+    return medians[is_cold(medians) | small].reset_index(drop=True).assign(row_bytes=0.0)
 
 
 def is_cold(rows: pd.DataFrame) -> npt.NDArray[np.bool_]:
@@ -65,45 +57,14 @@ def row_points(table: pd.DataFrame) -> pd.DataFrame:
 
 def elementwise(table: pd.DataFrame, rows: pd.DataFrame, gpu: str) -> StreamingCurve:
     """The curve of one GPU; *rows* is Vidur's table, of an H100 for either."""
-    return _with_rows(_streaming(table, gpu), row_points(rows))
-
-
-def _with_rows(curve: StreamingCurve, measured: pd.DataFrame) -> StreamingCurve:
-    """*curve* with the bandwidth of one row fitted."""
-    unseen = held_out(measured, ["op", "row_bytes", "num_tokens"])
-    seen, judged = measured[~unseen], measured[unseen]
-
-    def predict(trial: StreamingCurve, points: pd.DataFrame) -> npt.NDArray[np.float64]:
-        widths, moved = points["row_bytes"].to_numpy(), column(points, "bytes_moved")
-        fixed = trial.launch_s + widths / trial.row_bytes_per_s
-        seconds: npt.NDArray[np.float64] = fixed + moved / trial.memory_bytes_per_s
-        return seconds
-
-    fitted_curve = fit(
-        curve,
-        SEARCH_ROW,
-        predict=lambda trial: predict(trial, seen),
-        measured_s=column(seen, "seconds"),
-    )
-    return replace(
-        fitted_curve,
-        row_residual=residual(predict(fitted_curve, judged), column(judged, "seconds")),
-        domain=curve.domain | {"row_bytes": (0.0, float(measured["row_bytes"].max()))},
-    )
-
-
-def _streaming(table: pd.DataFrame, gpu: str) -> StreamingCurve:
-    """The curve of one GPU for kernels that stream."""
-    measured = points(table, gpu)
-    unseen = held_out(measured, ["rows", "cols"])
-    seen, judged = measured[~unseen], measured[unseen]
-    template = StreamingCurve(
-        form="streaming",
-        **starts(SEARCH),
+    measured, by_row = measured_points(table, gpu), row_points(rows)
+    streams = Points(measured, held_out(measured, ["rows", "cols"], one_in=HELD_OUT_IN))
+    keys = ["op", "row_bytes", "num_tokens"]
+    row_kernels = Points(by_row, held_out(by_row, keys, one_in=HELD_OUT_IN))
+    curve = fit_streaming(
+        streams,
+        search=SEARCH,
         row_bytes_per_s=SEARCH_ROW["row_bytes_per_s"].start,
-        residual=NOT_YET_JUDGED,
-        row_residual=NOT_YET_JUDGED,
-        domain={"bytes_moved": span(measured["bytes_moved"])},
         source=fitted(
             "AIConfigurator silicon collection (NVIDIA), commit 095f58a: vllm 0.24.0, trtllm "
             "1.3.0rc20; mem_bw.csv, static bf16-to-fp8 quantisation, >= 60 MB or < 0.5 MB moved; "
@@ -112,11 +73,4 @@ def _streaming(table: pd.DataFrame, gpu: str) -> StreamingCurve:
             "H100, timed to about 1 us; taken to be the same on an H200, whose multiprocessors are"
         ),
     )
-    curve = fit(
-        template,
-        SEARCH,
-        predict=lambda trial: trial.time(column(seen, "bytes_moved")).seconds,
-        measured_s=column(seen, "seconds"),
-    )
-    predicted_s = curve.time(column(judged, "bytes_moved")).seconds
-    return replace(curve, residual=residual(predicted_s, column(judged, "seconds")))
+    return with_rows(curve, row_kernels, search=SEARCH_ROW)

@@ -30,7 +30,7 @@ def total(time: KernelTime) -> float:
 def attention(profile: HardwareProfile, kind: str) -> AttentionCurve:
     """The curve of that kind."""
     kernels = profile.kernels
-    return kernels.attention_extend if kind == "extend" else kernels.attention_prefill
+    return (kernels.attention_extend if kind == "extend" else kernels.attention_prefill)["bf16"]
 
 
 def attend(
@@ -86,7 +86,7 @@ def test_vast_gemm_runs_at_the_fitted_rate(profile: HardwareProfile, weights: st
     rate = 2 * size**3 / total(curve.time(size, size, size))
     assert rate == pytest.approx(curve.flop_per_s, rel=0.02)
     peaks = profile.peaks
-    assert rate < (peaks.bf16_flop_per_s if weights == "bf16" else peaks.fp8_flop_per_s)
+    assert rate < (peaks.flop_per_s(weights))
 
 
 def test_tall_weights_stream_at_the_fitted_bandwidth(profile: HardwareProfile) -> None:
@@ -156,15 +156,15 @@ def test_sequences_without_queries_are_absent(
 
 def test_attention_over_a_vast_cache_streams_it(profile: HardwareProfile) -> None:
     """One query over very many keys takes the bytes over the bandwidth, below the peak."""
-    time = attend(profile.kernels.attention_extend, [(1, 10**6)] * 64, (32, 8))
+    time = attend(profile.kernels.attention_extend["bf16"], [(1, 10**6)] * 64, (32, 8))
     rate = 64 * 10**6 * 8 * 128 * 2 * 2 / total(time)
-    assert rate == pytest.approx(profile.kernels.attention_extend.memory_bytes_per_s, rel=0.04)
+    assert rate == pytest.approx(profile.kernels.attention_extend["bf16"].memory_bytes_per_s, rel=0.04)
     assert rate < profile.peaks.memory_bytes_per_s
 
 
 def test_attention_of_many_queries_grows_by_the_tile(profile: HardwareProfile) -> None:
     """Beyond a full tile each 128 rows more cost what prompts pay: 1.7-1.8 us per 128 keys."""
-    curve = profile.kernels.attention_extend
+    curve = profile.kernels.attention_extend["bf16"]
     few, many = (total(attend(curve, [(q, 2**17 - q)] * 33, (32, 8))) for q in (2048, 4096))
     tiles = 33 * 8 * (4096 - 2048) * 4 / 128
     assert 1.6e-6 < (many - few) / tiles * 132 / (2**17 / 128) < 1.9e-6
@@ -172,7 +172,7 @@ def test_attention_of_many_queries_grows_by_the_tile(profile: HardwareProfile) -
 
 def test_attention_keeps_the_axes_after_the_sequence(profile: HardwareProfile) -> None:
     """Many steps in one call give what one call per step gives."""
-    curve = profile.kernels.attention_extend
+    curve = profile.kernels.attention_extend["bf16"]
     queries = np.array([32.0, 0.0, 1.0])
     keys = np.array([[100.0, 5_000.0], [7.0, 9.0], [60_000.0, 70_000.0]])
     shape: dict[str, Any] = {
@@ -268,7 +268,7 @@ def test_vast_all_reduce_stays_below_the_link(profile: HardwareProfile, ranks: i
     sent = 2 * (ranks - 1) / ranks * message
     # NVLink SHARP, for eight, adds inside the switch and halves what a GPU has to send.
     least = message if ranks == 8 else sent
-    assert least / total(curve.time(message, ranks)) < profile.peaks.link_bytes_per_s
+    assert least / total(curve.time(message, ranks)) < (profile.peaks.link_bytes_per_s or 0.0)
 
 
 def test_a_number_of_ranks_not_measured_is_refused(profile: HardwareProfile) -> None:

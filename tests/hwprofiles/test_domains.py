@@ -18,7 +18,7 @@ def outside_calls(profile: HardwareProfile) -> dict[str, tuple[Callable[[], list
     return {
         "gemm": (lambda: kernels.gemm["bf16"].outside(16, 4096, 1_000_000), "k"),
         "attention": (
-            lambda: kernels.attention_extend.outside([1], [500], head_dim=64, **shape),
+            lambda: kernels.attention_extend["bf16"].outside([1], [500], head_dim=64, **shape),
             "head_dim",
         ),
         "moe": (lambda: kernels.moe["bf16"].outside(16, 99, experts=9_999, **width), "experts"),
@@ -45,6 +45,6 @@ def test_sizes_inside_the_domain_are_not_mentioned(profile: HardwareProfile) -> 
         "kv_element_bytes": 2.0,
     }
     assert kernels.gemm["bf16"].outside([0, 1, 64], 4096, 4096) == []
-    assert kernels.attention_extend.outside([0, 1, 32], [900, 900, 900], **shape) == []
+    assert kernels.attention_extend["bf16"].outside([0, 1, 32], [900, 900, 900], **shape) == []
     assert kernels.all_reduce is not None
     assert kernels.all_reduce.outside(1.0, 1) == []

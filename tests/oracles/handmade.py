@@ -55,7 +55,7 @@ HARDWARE: dict[str, Any] = {
     "name": "handmade",
     "description": "By hand.",
     "memory_bytes": 1e9,
-    "l2_bytes": 1.0,
+    "last_level_cache_bytes": 1.0,
     "multiprocessors": 1,
     "peaks": {
         "bf16_flop_per_s": 1e13,
@@ -67,8 +67,8 @@ HARDWARE: dict[str, Any] = {
     "kernels": {
         "gemm": {"bf16": gemm(1e-6, 1e9, 1e12)},
         "lm_head": {"bf16": gemm(2e-6, 2e9, 2e12)},
-        "attention_extend": attention(3e-6, 4e9, 4e12),
-        "attention_prefill": attention(3e-6, 4e9, 4e12) | {"causal": True},
+        "attention_extend": {"bf16": attention(3e-6, 4e9, 4e12)},
+        "attention_prefill": {"bf16": attention(3e-6, 4e9, 4e12) | {"causal": True}},
         "moe": {
             "bf16": FIT
             | {

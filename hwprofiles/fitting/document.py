@@ -3,20 +3,20 @@
 import dataclasses
 import os
 from pathlib import Path
+from typing import Any
 
 import yaml
 
 from hwprofiles.profile import HardwareProfile
 
 HEADER = """\
-# {description}. Made by `python -m hwprofiles.derive`; do not edit by hand.
+# {description}. Made by `{made_by}`; do not edit by hand.
 # SI units: seconds, bytes, flop; the last word of a name is its unit. Every curve says in
 # `source` what it was fitted to, in `domain` the sizes it was fitted on, and in `residual` the
 # relative errors on measurements kept out of the fit.
 """
 # The capacities have no `source` of their own.
-CAPACITIES = ("memory_bytes:", "l2_bytes:", "multiprocessors:")
-CAPACITY_NOTE = "  # data sheet, as peaks.source"
+CAPACITIES = ("memory_bytes:", "last_level_cache_bytes:", "multiprocessors:")
 
 
 class _Dumper(yaml.SafeDumper):
@@ -40,10 +40,17 @@ _Dumper.add_representer(
 )
 
 
-def document(profile: HardwareProfile) -> str:
-    """The YAML text of *profile*, the same for the same numbers, fields in their own order."""
+def document(
+    profile: HardwareProfile,
+    made_by: str = "python -m hwprofiles.derive",
+    capacities: str = "data sheet, as peaks.source",
+) -> str:
+    """The YAML text of *profile*, the same for the same numbers, fields in their own order.
+
+    *made_by* is the command that made it, *capacities* where its capacities are from.
+    """
     text = yaml.dump(
-        dataclasses.asdict(profile),
+        _told(dataclasses.asdict(profile)),
         Dumper=_Dumper,
         sort_keys=False,
         default_flow_style=None,
@@ -51,9 +58,18 @@ def document(profile: HardwareProfile) -> str:
         allow_unicode=True,
     )
     lines = [
-        line + CAPACITY_NOTE if line.startswith(CAPACITIES) else line for line in text.splitlines()
+        f"{line}  # {capacities}" if line.startswith(CAPACITIES) else line
+        for line in text.splitlines()
     ]
-    return HEADER.format(description=profile.description) + "\n".join(lines) + "\n"
+    header = HEADER.format(description=profile.description, made_by=made_by)
+    return header + "\n".join(lines) + "\n"
+
+
+def _told(value: Any) -> Any:  # noqa: ANN401 (a document's values)
+    """*value* without what is not known: fields that are None."""
+    if isinstance(value, dict):
+        return {key: _told(item) for key, item in value.items() if item is not None}
+    return value
 
 
 def write(path: Path, text: str) -> None:

@@ -1,0 +1,1 @@
+"""Fits cost curves to measured points, whoever measured them, and writes profiles."""
