@@ -4,8 +4,8 @@ from dataclasses import dataclass
 
 from hwprofiles import HardwareProfile
 from simulator.engine_profile import EngineProfile
-from simulator.model import ELEMENT_BYTES, Adapter, Drafter, ModelSpec, Stack
-from simulator.ops import ACTIVATION_BYTES, Placement
+from simulator.model import Adapter, Drafter, ModelSpec, Stack
+from simulator.ops import Placement, Precision
 
 # Logits are kept in bf16 and, for the soft-max, in float32.
 LOGIT_WORKSPACE_BYTES = 2.0 + 4.0
@@ -31,12 +31,13 @@ def weight_bytes(
 ) -> float:
     """Bytes of weights on each GPU: body and vocabulary matrices, adapter and drafter."""
     tp, element = placement.tensor_parallel, placement.precision.weight_bytes
-    head = model.lm_head_parameters * ELEMENT_BYTES["bf16"]
+    computed = placement.precision.activation_bytes
+    head = model.lm_head_parameters * computed
     embedding = 0.0 if model.tied_embedding else head
     total = _body(model, placement) + embedding / tp
     total += head / (tp if placement.sharded_lm_head else 1)
     if adapter is not None:
-        total += model.adapter_parameters(adapter) * ELEMENT_BYTES["bf16"] / tp
+        total += model.adapter_parameters(adapter) * computed / tp
     if drafter is not None:
         total += drafter.parameters * element / tp
     return total
@@ -72,17 +73,19 @@ def _kv_share(stack: Stack, tensor_parallel: int) -> float:
     return 1 / min(tensor_parallel, *(group.attention.kv_heads for group in stack.layers))
 
 
-def memory_plan(
+def memory_plan(  # noqa: PLR0913 (what takes memory)
     hardware: HardwareProfile,
     engine: EngineProfile,
     weights: float,
     *,
     model: ModelSpec,
+    precision: Precision,
     logit_rows: int,
 ) -> MemoryPlan:
     """The engine's share of memory, less weights and the largest activations and logits."""
     widest = max((group.ffn or 0) for group in model.layers)
-    activations = engine.prefill_batch_tokens * ACTIVATION_BYTES * (4 * model.hidden + 2 * widest)
+    token_bytes = precision.activation_bytes * (4 * model.hidden + 2 * widest)
+    activations = engine.prefill_batch_tokens * token_bytes
     logits = logit_rows * model.vocab * LOGIT_WORKSPACE_BYTES
     return MemoryPlan(
         usable_bytes=engine.memory_utilisation * hardware.memory_bytes,

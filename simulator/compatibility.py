@@ -7,6 +7,7 @@ from simulator import decoding, library
 from simulator.blocks import BlockParameters
 from simulator.documents import DocumentError, known
 from simulator.model import ModelSpec
+from simulator.ops import Precision
 from simulator.scenario import Findings, Parallel
 from simulator.speculation import ChainParameters
 from traces.acceptance import AcceptanceModel, acceptance_model
@@ -119,7 +120,12 @@ def check_lengths(model: ModelSpec, parts: dict[str, Any], findings: Findings) -
         )
 
 
-def check_hardware(hardware: HardwareProfile, parts: dict[str, Any], findings: Findings) -> None:
+def check_hardware(
+    hardware: HardwareProfile,
+    model: ModelSpec | None,
+    parts: dict[str, Any],
+    findings: Findings,
+) -> None:
     """The profile must have the curves that the scenario needs."""
     tp = parts.get("parallel", Parallel()).tp
     all_reduce = hardware.kernels.all_reduce
@@ -129,8 +135,22 @@ def check_hardware(hardware: HardwareProfile, parts: dict[str, Any], findings: F
         findings.add(
             "parallel.tp", f"{hardware.name} has all-reduce measurements for {sizes} GPUs, got {tp}"
         )
-    precision = parts.get("precision")
-    if precision is not None and precision.weights not in hardware.kernels.gemm:
-        findings.add(
-            "precision.weights", f"{hardware.name} has no {precision.weights} GEMM cost curve"
-        )
+    precision = parts.get("precision", Precision())
+    for kernel, dtype in _needed_curves(precision, model):
+        curves = getattr(hardware.kernels, kernel)
+        if dtype not in curves:
+            known_types = ", ".join(curves) or "none at all"
+            findings.add(
+                "precision.weights",
+                f"{hardware.name} has no {dtype} {kernel} cost curve; it has {known_types}",
+            )
+
+
+def _needed_curves(precision: Precision, model: ModelSpec | None) -> list[tuple[str, str]]:
+    """(kernel, data type) of every curve that a pass needs."""
+    computed = precision.computed
+    kernels = [("gemm", precision.weights), ("gemm", computed), ("lm_head", computed)]
+    kernels += [("attention_extend", computed), ("attention_prefill", computed)]
+    if model is not None and any(group.experts for group in model.layers):
+        kernels.append(("moe", precision.weights))
+    return list(dict.fromkeys(kernels))

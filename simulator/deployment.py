@@ -96,6 +96,7 @@ class Deployment:
             self.engine,
             weights,
             model=self.model,
+            precision=self.placement.precision,
             logit_rows=rows * self.logit_rows_per_request,
         )
 
@@ -129,7 +130,7 @@ def build(document: Mapping[str, Any], origin: str) -> Deployment:
         check_split(model, parts, findings)
         check_lengths(model, parts, findings)
     if hardware is not None:
-        check_hardware(hardware, parts, findings)
+        check_hardware(hardware, model, parts, findings)
     trace, acceptance = acceptance_of(parts.get("decode"), findings)
     check_pace(parts.get("decode"), findings)
     helpers = helpers_of(model, parts.get("decode"), findings)

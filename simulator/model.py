@@ -11,7 +11,7 @@ Count = Annotated[int, Strict(), Field(gt=0)]
 Positive = Annotated[float, Strict(), Field(gt=0, allow_inf_nan=False)]
 Projection = Literal["q", "k", "v", "o", "gate", "up", "down"]
 
-ELEMENT_BYTES = {"bf16": 2.0, "fp8": 1.0}
+ELEMENT_BYTES = {"fp32": 4.0, "bf16": 2.0, "fp8": 1.0}
 
 
 @dataclass(frozen=True)

@@ -16,15 +16,21 @@ Kernel = Literal[
     "gemm", "lm_head", "attention_extend", "attention_prefill", "moe", "elementwise", "all_reduce"
 ]
 
-ACTIVATION_BYTES = 2.0
+DataType = Literal["bf16", "fp8", "fp32"]
 
 
 @dataclass(frozen=True)
 class Precision:
-    """Storage of weights and KV cache; activations are bf16."""
+    """Storage of weights and KV cache; activations are fp32 beside fp32 weights, else bf16."""
 
-    weights: Literal["bf16", "fp8"] = "bf16"
-    kv: Literal["bf16", "fp8"] = "bf16"
+    weights: DataType = "bf16"
+    kv: DataType = "bf16"
+
+    def __post_init__(self) -> None:
+        """Raise ValueError when one of weights and cache is fp32 and the other is not."""
+        if (self.weights == "fp32") != (self.kv == "fp32"):
+            msg = f"fp32 goes for both or neither, got weights {self.weights} and kv {self.kv}"
+            raise ValueError(msg)
 
     @property
     def weight_bytes(self) -> float:
@@ -35,6 +41,21 @@ class Precision:
     def kv_bytes(self) -> float:
         """Bytes of one cached number."""
         return ELEMENT_BYTES[self.kv]
+
+    @property
+    def computed(self) -> DataType:
+        """The type of activations, and of everything that no engine here quantises."""
+        return "fp32" if self.weights == "fp32" else "bf16"
+
+    @property
+    def activation_bytes(self) -> float:
+        """Bytes of one activation."""
+        return ELEMENT_BYTES[self.computed]
+
+    @property
+    def unquantised(self) -> "Precision":
+        """The precision of adapters, routers and LM heads beside weights of this one."""
+        return Precision(self.computed, self.computed)
 
 
 @dataclass(frozen=True)
@@ -49,7 +70,7 @@ class Op:
     """All *count* kernels together, as are bytes and link bytes."""
     bytes: FloatArray
     link_bytes: FloatArray
-    precision: Literal["bf16", "fp8"] = "bf16"
+    precision: DataType = "bf16"
 
 
 @dataclass(frozen=True)
@@ -88,7 +109,7 @@ def gemm(
     """y[m, n] = x[m, k] W[n, k]^T: 2mnk flop; weights, input and output once each."""
     n, k = shape
     present = m > 0
-    moved = n * k * precision.weight_bytes * present + ACTIVATION_BYTES * m * (n + k)
+    moved = n * k * precision.weight_bytes * present + precision.activation_bytes * m * (n + k)
     return Op(
         name=name,
         kernel="gemm",

@@ -104,7 +104,9 @@ def _row(deployment: Deployment, pass_name: str, costs: Sequence[OpCost]) -> Roo
         link_bytes=sum(float(cost.op.link_bytes[0]) for cost in costs),
         intensity_flop_per_byte=intensity,
         attained_flop_per_s=flop / seconds,
-        attainable_flop_per_s=min(peaks.flop_per_s(op.precision), intensity * peaks.memory_bytes_per_s),
+        attainable_flop_per_s=min(
+            peaks.flop_per_s(op.precision), intensity * peaks.memory_bytes_per_s
+        ),
         attained_bytes_per_s=moved / seconds,
         bound=BOUNDS[int(limits.argmax())],
     )

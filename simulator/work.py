@@ -10,11 +10,9 @@ import numpy as np
 
 from simulator.model import Adapter, Attention, Drafter, LayerGroup, Projection, Stack
 from simulator.ops import (
-    ACTIVATION_BYTES,
     FloatArray,
     Op,
     Placement,
-    Precision,
     StepLoad,
     all_reduce,
     elementwise,
@@ -22,8 +20,8 @@ from simulator.ops import (
 )
 from simulator.schedule import ADAPTER, CONTEXT, FEATURES, LOGITS, MOVED, QUERY
 
-# bf16 logits read, float32 probabilities written and read once more for the maximum.
-LOGIT_PASS_BYTES = 2.0 + 4.0 + 4.0
+# Float32 probabilities are written and read once more for the maximum.
+PROBABILITY_BYTES = 4.0 + 4.0
 
 
 def _attention(group: LayerGroup, load: StepLoad, placement: Placement) -> Iterator[Op]:
@@ -38,7 +36,9 @@ def _attention(group: LayerGroup, load: StepLoad, placement: Placement) -> Itera
     kv_heads = max(1.0, spec.kv_heads / placement.tensor_parallel)
     element = placement.precision.kv_bytes
     read = 2 * kv_heads * spec.head_dim * element * np.where(query > 0, reach, 0).sum(axis=0)
-    activations = ACTIVATION_BYTES * 2 * query_heads * spec.head_dim * query.sum(axis=0)
+    activations = (
+        placement.precision.activation_bytes * 2 * query_heads * spec.head_dim * query.sum(axis=0)
+    )
     yield Op(
         name="attention",
         kernel="attention_prefill" if load.prefill else "attention_extend",
@@ -54,6 +54,7 @@ def _attention(group: LayerGroup, load: StepLoad, placement: Placement) -> Itera
         flop=group.count * 4 * query_heads * spec.head_dim * (query * seen).sum(axis=0),
         bytes=group.count * (read + activations),
         link_bytes=np.zeros(query.shape[1:]),
+        precision=placement.precision.computed,
     )
     if placement.kv_traffic_factor > 1 and not load.prefill:
         yield elementwise("kv copies", group.count, (placement.kv_traffic_factor - 1) * read)
@@ -88,14 +89,15 @@ def fused_linears(stack: Stack, group: LayerGroup, tensor_parallel: int) -> list
 
 
 def _adapter_ops(
-    adapter: Adapter, linear: Linear, group: LayerGroup, tokens: FloatArray
+    adapter: Adapter, linear: Linear, group: LayerGroup, load: StepLoad, placement: Placement
 ) -> Iterator[Op]:
-    """Beside a GEMM, x A^T then B: [rank x targets, k] and [n, rank]; adapters stay bf16."""
+    """Beside a GEMM, x A^T then B: [rank x targets, k] and [n, rank]; never quantised."""
     hit = [p for p in linear.projections if p in adapter.targets]
     if hit:
+        tokens, precision = load.total(ADAPTER), placement.precision.unquantised
         down = (adapter.rank * len(hit), linear.k)
-        yield gemm("adapter", group.count, tokens, down, Precision())
-        yield gemm("adapter", group.count, tokens, (linear.n, adapter.rank), Precision())
+        yield gemm("adapter", group.count, tokens, down, precision)
+        yield gemm("adapter", group.count, tokens, (linear.n, adapter.rank), precision)
 
 
 def _experts(
@@ -106,7 +108,8 @@ def _experts(
     if experts is None:
         return
     precision, width = placement.precision, experts.ffn / placement.tensor_parallel
-    yield gemm("router", group.count, tokens, (experts.count, stack.hidden), Precision())
+    router = (experts.count, float(stack.hidden))
+    yield gemm("router", group.count, tokens, router, precision.unquantised)
     active = placement.routing.distinct(experts.count, experts.top_k, tokens)
     weights = 3 * stack.hidden * width
     visits = tokens * experts.top_k
@@ -125,7 +128,8 @@ def _experts(
         flop=group.count * 2 * visits * weights,
         bytes=group.count
         * (
-            weights * active * precision.weight_bytes + 2 * ACTIVATION_BYTES * visits * stack.hidden
+            weights * active * precision.weight_bytes
+            + 2 * precision.activation_bytes * visits * stack.hidden
         ),
         link_bytes=np.zeros_like(tokens),
         precision=precision.weights,
@@ -133,7 +137,7 @@ def _experts(
     if experts.shared:
         shared = experts.shared * width
         yield gemm("shared expert", group.count, tokens, (2 * shared, stack.hidden), precision)
-        row = 3 * ACTIVATION_BYTES * shared
+        row = 3 * precision.activation_bytes * shared
         yield elementwise("swiglu", group.count, row * tokens, row)
         yield gemm("shared expert", group.count, tokens, (stack.hidden, shared), precision)
 
@@ -147,7 +151,7 @@ def _layer_ops(
     for linear in fused_linears(stack, group, tp):
         yield gemm(linear.name, count, tokens, (linear.n, linear.k), placement.precision)
         if adapter is not None:
-            yield from _adapter_ops(adapter, linear, group, load.total(ADAPTER))
+            yield from _adapter_ops(adapter, linear, group, load, placement)
     kv_columns = 2 * max(1.0, group.attention.kv_heads / tp) * group.attention.head_dim
     if isinstance(stack, Drafter) and stack.kind == "dflash":
         # Features of the tokens accepted last enter every layer as keys and values.
@@ -158,26 +162,27 @@ def _layer_ops(
     # Old and new places overlap, so the entries are gathered aside and then scattered.
     yield elementwise("kv compaction", 2 * count, moved_bytes)
     yield from _experts(stack, group, tokens, placement)
-    yield from _layer_elementwise(stack, group, tokens, tp)
-    hidden_bytes = ACTIVATION_BYTES * stack.hidden * tokens
+    yield from _layer_elementwise(stack, group, tokens, placement)
+    hidden_bytes = placement.precision.activation_bytes * stack.hidden * tokens
     yield from all_reduce("all-reduce", 2 * count, hidden_bytes, tp)
 
 
 def _layer_elementwise(
-    stack: Stack, group: LayerGroup, tokens: FloatArray, tensor_parallel: int
+    stack: Stack, group: LayerGroup, tokens: FloatArray, placement: Placement
 ) -> Iterator[Op]:
     """The kernels between GEMMs, one block of threads per token."""
     count, attention = group.count, group.attention
-    hidden = ACTIVATION_BYTES * stack.hidden
+    tensor_parallel, element = placement.tensor_parallel, placement.precision.activation_bytes
+    hidden = element * stack.hidden
     # Residual add fused with RMSNorm: two reads and two writes, and the sum read once more.
     yield elementwise("norm", 2 * count, 4 * hidden * tokens, 5 * hidden)
     kv_heads = max(1.0, attention.kv_heads / tensor_parallel)
     heads = attention.query_heads / tensor_parallel + kv_heads
-    rotated = ACTIVATION_BYTES * heads * attention.head_dim
+    rotated = element * heads * attention.head_dim
     # Compiled engines fuse the normalisation of queries and keys, where there is one, with this.
     yield elementwise("rotary", count, 2 * rotated * tokens, 2 * rotated)
     if group.ffn:
-        row = 3 * ACTIVATION_BYTES * group.ffn / tensor_parallel
+        row = 3 * element * group.ffn / tensor_parallel
         yield elementwise("swiglu", count, row * tokens, row)
 
 
@@ -186,12 +191,15 @@ def _head_ops(stack: Stack, load: StepLoad, placement: Placement) -> Iterator[Op
     rows = load.total(LOGITS)
     ranks = placement.tensor_parallel if placement.sharded_lm_head else 1
     shape = (stack.vocab / ranks, float(stack.hidden))
-    # LM heads stay in bf16: no engine here quantises them.
-    yield replace(gemm("lm head", 1, rows, shape, Precision()), kernel="lm_head")
+    # No engine here quantises LM heads.
+    yield replace(
+        gemm("lm head", 1, rows, shape, placement.precision.unquantised), kernel="lm_head"
+    )
     # A ring all-gather moves half of what an all-reduce of the same message does.
-    logits_bytes = ACTIVATION_BYTES * stack.vocab * rows
+    logits_bytes = placement.precision.activation_bytes * stack.vocab * rows
     yield from all_reduce("logits gather", 1, logits_bytes / 2, ranks)
-    yield elementwise("confidence", 1, LOGIT_PASS_BYTES * stack.vocab * rows)
+    confidence_bytes = logits_bytes + PROBABILITY_BYTES * stack.vocab * rows
+    yield elementwise("confidence", 1, confidence_bytes)
 
 
 def pass_ops(
@@ -203,11 +211,12 @@ def pass_ops(
     if features:
         shape = (stack.hidden, float(features))
         ops.append(gemm("fusion", 1, load.total(FEATURES), shape, placement.precision))
-    hidden_bytes = ACTIVATION_BYTES * stack.hidden * load.total(QUERY)
+    element = placement.precision.activation_bytes
+    hidden_bytes = element * stack.hidden * load.total(QUERY)
     ops.append(elementwise("embedding", 1, 2 * hidden_bytes))
     for group in stack.layers:
         ops.extend(_layer_ops(stack, group, load, placement, adapter))
-    row_bytes = 3 * ACTIVATION_BYTES * stack.hidden
+    row_bytes = 3 * element * stack.hidden
     ops.append(elementwise("final norm", 1, 2 * hidden_bytes, row_bytes))
     ops.extend(_head_ops(stack, load, placement))
     return ops

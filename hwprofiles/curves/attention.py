@@ -20,7 +20,7 @@ from hwprofiles.quantities import (
     Positive,
 )
 
-# Queries and outputs stay in bf16 whatever the KV cache holds.
+# Queries and outputs are no narrower than bf16 whatever the KV cache holds.
 QUERY_ELEMENT_BYTES = 2.0
 
 # One model, or an array of them along the further axes.
@@ -79,7 +79,13 @@ class AttentionCurve:
         queries, keys = _present(query_tokens, kv_tokens)
         rows = queries * (query_heads / kv_heads)
         kv_bytes = 2.0 * kv_heads * head_dim * kv_element_bytes * keys.sum(axis=0)
-        query_bytes = 2.0 * query_heads * head_dim * QUERY_ELEMENT_BYTES * queries.sum(axis=0)
+        query_bytes = (
+            2.0
+            * query_heads
+            * head_dim
+            * max(QUERY_ELEMENT_BYTES, kv_element_bytes)
+            * queries.sum(axis=0)
+        )
         memory = np.asarray((kv_bytes + query_bytes) / self.memory_bytes_per_s)
         longest = np.asarray(keys.max(axis=0, initial=0.0))
         work = self._row_keys(rows, keys, queries_per_row=kv_heads / query_heads, heads=kv_heads)

@@ -14,7 +14,7 @@ from hwprofiles.quantities import AtLeastOne, Domain, FloatArray, NonNegative, P
 
 # Gate, up and down projection.
 EXPERT_MATRICES = 3.0
-# Rows travel in bf16 whatever the weights are stored in.
+# Rows travel in bf16 or wider whatever the weights are stored in.
 ROW_ELEMENT_BYTES = 2.0
 
 # One model, or an array of them that broadcasts with the tokens.
@@ -67,7 +67,8 @@ class GroupedMoeCurve:
         rows = count * top_k
         elements = EXPERT_MATRICES * hidden * expert_ffn
         weights = active * elements * self.weight_element_bytes / self.memory_bytes_per_s
-        moved = rows * hidden * ROW_ELEMENT_BYTES / self.row_bytes_per_s
+        row_element = max(ROW_ELEMENT_BYTES, self.weight_element_bytes)
+        moved = rows * hidden * row_element / self.row_bytes_per_s
         compute = 2.0 * elements * (rows + active * self.padding_rows) / self.flop_per_s
         launch = np.where(present, self.launch_s, 0.0) + active * self.expert_s
         return KernelTime(

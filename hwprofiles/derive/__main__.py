@@ -6,8 +6,8 @@ import click
 
 import hwprofiles
 from hwprofiles.derive.assemble import profiles
-from hwprofiles.fitting.document import document, write
 from hwprofiles.derive.measured import MissingTableError
+from hwprofiles.fitting.document import document, write
 
 
 @click.command()

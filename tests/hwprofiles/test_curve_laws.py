@@ -158,7 +158,9 @@ def test_attention_over_a_vast_cache_streams_it(profile: HardwareProfile) -> Non
     """One query over very many keys takes the bytes over the bandwidth, below the peak."""
     time = attend(profile.kernels.attention_extend["bf16"], [(1, 10**6)] * 64, (32, 8))
     rate = 64 * 10**6 * 8 * 128 * 2 * 2 / total(time)
-    assert rate == pytest.approx(profile.kernels.attention_extend["bf16"].memory_bytes_per_s, rel=0.04)
+    assert rate == pytest.approx(
+        profile.kernels.attention_extend["bf16"].memory_bytes_per_s, rel=0.04
+    )
     assert rate < profile.peaks.memory_bytes_per_s
 
 

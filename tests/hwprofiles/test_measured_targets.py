@@ -104,7 +104,9 @@ def test_one_row_table_call_is_a_batch_call(profile: HardwareProfile) -> None:
     plain = curve.time(
         [1] * 48, [3000] * 48, query_heads=32, kv_heads=8, head_dim=128, kv_element_bytes=2.0
     )
-    assert attention_fit.predicted_s(curve, row)[0] == pytest.approx(float(plain.seconds), rel=1e-12)
+    assert attention_fit.predicted_s(curve, row)[0] == pytest.approx(
+        float(plain.seconds), rel=1e-12
+    )
 
 
 def test_prompt_attention(profile: HardwareProfile, measured: Path) -> None:
