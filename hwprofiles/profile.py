@@ -1,19 +1,26 @@
 """A hardware profile: what one device can do at most, and how long its kernels take."""
 
-from dataclasses import dataclass
-from typing import ClassVar
+from collections.abc import Iterator
+from dataclasses import dataclass, fields
+from typing import Annotated, Any, ClassVar
 
-from pydantic import ConfigDict
+from pydantic import ConfigDict, Field
 
 from hwprofiles.curves.all_reduce import AllReduceCurve
 from hwprofiles.curves.attention import AttentionCurve
 from hwprofiles.curves.gemm import GemmCurve
+from hwprofiles.curves.gemm_by_rows import GemmByRowsCurve
 from hwprofiles.curves.moe import GroupedMoeCurve
 from hwprofiles.curves.streaming import StreamingCurve
 from hwprofiles.provenance import Residual, Source
 from hwprofiles.quantities import Count, Positive, Text
+from hwprofiles.rising import SWEEPS, falls
 
 __all__ = ["HardwareProfile", "Kernels", "Peaks", "Residual", "Source"]
+
+
+DenseCurve = Annotated[GemmCurve | GemmByRowsCurve, Field(discriminator="form")]
+"""A closed form or a table, by its `form`."""
 
 
 @dataclass(frozen=True)
@@ -44,13 +51,22 @@ class Kernels:
 
     __pydantic_config__: ClassVar[ConfigDict] = ConfigDict(extra="forbid")
 
-    gemm: dict[Text, GemmCurve]
-    lm_head: dict[Text, GemmCurve]
+    gemm: dict[Text, DenseCurve]
+    lm_head: dict[Text, DenseCurve]
     attention_extend: dict[Text, AttentionCurve]
     attention_prefill: dict[Text, AttentionCurve]
     moe: dict[Text, GroupedMoeCurve]
     elementwise: StreamingCurve
     all_reduce: AllReduceCurve | None = None
+
+    def curves(self) -> Iterator[tuple[str, str, Any]]:
+        """(kernel, data type or nothing, curve) of every curve there is."""
+        for kernel in (field.name for field in fields(self)):
+            value = getattr(self, kernel)
+            if isinstance(value, dict):
+                yield from ((kernel, name, curve) for name, curve in value.items())
+            elif value is not None:
+                yield kernel, "", value
 
 
 @dataclass(frozen=True)
@@ -70,3 +86,15 @@ class HardwareProfile:
     """What a measurement of our own ran on: device, driver, software, clocks, threads."""
     points: Text | None = None
     """File beside the profile with the points that its curves were fitted to and judged on."""
+
+    def __post_init__(self) -> None:
+        """Raise ValueError where a curve goes down as work goes up, naming the points."""
+        found = [
+            f"{kernel} {name}: {fall}" if name else f"{kernel}: {fall}"
+            for kernel, name, curve in self.kernels.curves()
+            if kernel in SWEEPS
+            for fall in falls(kernel, curve)
+        ]
+        if found:
+            rule = f"more work never takes less time; {'; '.join(found)}"
+            raise ValueError(rule)

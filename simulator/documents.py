@@ -164,10 +164,15 @@ def known(name: str, choices: Iterable[str], kind: str) -> str:
 
 
 def _mistake(schema: type, item: ErrorDetails, where: str) -> Mistake:
-    path = [part for part in item["loc"] if part != "[key]"]
+    path, holder = _place(schema, [part for part in item["loc"] if part != "[key]"])
     dotted = ".".join([*([where] if where else []), *(str(part) for part in path)])
     if item["type"] in {"unexpected_keyword_argument", "extra_forbidden"}:
-        return Mistake(dotted, known(str(path[-1]), _fields_at(schema, path[:-1]), "field"))
+        return Mistake(dotted, known(str(path[-1]), _field_names(holder), "field"))
+    if item["type"] == "union_tag_invalid":
+        form, choices = item["ctx"]["tag"], re.findall("'([^']+)'", item["ctx"]["expected_tags"])
+        return Mistake(f"{dotted}.form", known(form, choices, "form"))
+    if item["type"] == "union_tag_not_found":
+        return Mistake(f"{dotted}.form", "a required field is missing")
     if item["type"] in {"missing", "missing_argument"}:
         return Mistake(dotted, "a required field is missing")
     return Mistake(dotted, _rule(item))
@@ -200,21 +205,37 @@ def shown(given: object) -> str:
     return text if len(text) <= MAX_SHOWN else f"{text[: MAX_SHOWN - 3]}..."
 
 
-def _fields_at(schema: Any, path: Sequence[str | int]) -> list[str]:  # noqa: ANN401 (any annotation)
-    """The field names of the dataclass reached from *schema* along *path*; empty when none is."""
-    here = _bare(schema)
-    if not path:
-        return [f.name for f in dataclasses.fields(here)] if dataclasses.is_dataclass(here) else []
-    if dataclasses.is_dataclass(here):
-        hint = typing.get_type_hints(here, include_extras=True).get(str(path[0]))
-        return _fields_at(hint, path[1:]) if hint else []
-    arguments = typing.get_args(here)
-    return _fields_at(arguments[-1 if typing.get_origin(here) is dict else 0], path[1:])
+def _place(schema: Any, path: Sequence[str | int]) -> tuple[list[str | int], Any]:  # noqa: ANN401 (any annotation)
+    """*path* without the tags of unions, which a document does not have, and what holds its end."""
+    here, kept, holder = schema, list[str | int](), schema
+    for part in path:
+        holder = _bare(here)
+        if isinstance(holder, tuple):
+            here = next((each for each in holder if _has_form(each, part)), None)
+            continue
+        kept.append(part)
+        if dataclasses.is_dataclass(holder):
+            here = typing.get_type_hints(holder, include_extras=True).get(str(part))
+        else:
+            arguments = typing.get_args(holder)
+            here = arguments[-1 if typing.get_origin(holder) is dict else 0] if arguments else None
+    return kept, holder
+
+
+def _field_names(holder: Any) -> list[str]:  # noqa: ANN401 (any annotation)
+    return [f.name for f in dataclasses.fields(holder)] if dataclasses.is_dataclass(holder) else []
+
+
+def _has_form(schema: Any, form: str | int) -> bool:  # noqa: ANN401 (any annotation)
+    return typing.get_args(typing.get_type_hints(schema)["form"]) == (form,)
 
 
 def _bare(annotation: Any) -> Any:  # noqa: ANN401 (any annotation)
-    """*annotation* without Annotated and without its None alternative."""
+    """*annotation* without Annotated and without its None alternative; a union as a tuple."""
     while typing.get_origin(annotation) in {typing.Annotated, typing.Union, types.UnionType}:
         kept = [a for a in typing.get_args(annotation) if a is not type(None)]
+        is_union = typing.get_origin(annotation) is not typing.Annotated
+        if is_union and len(kept) > 1 and all(dataclasses.is_dataclass(a) for a in kept):
+            return tuple(kept)
         annotation = kept[0]
     return annotation

@@ -3,7 +3,15 @@
 from hwprofiles.curves.all_reduce import AllReduceCurve
 from hwprofiles.curves.attention import AttentionCurve
 from hwprofiles.curves.gemm import GemmCurve
+from hwprofiles.curves.gemm_by_rows import GemmByRowsCurve
 from hwprofiles.curves.moe import GroupedMoeCurve
 from hwprofiles.curves.streaming import StreamingCurve
 
-__all__ = ["AllReduceCurve", "AttentionCurve", "GemmCurve", "GroupedMoeCurve", "StreamingCurve"]
+__all__ = [
+    "AllReduceCurve",
+    "AttentionCurve",
+    "GemmByRowsCurve",
+    "GemmCurve",
+    "GroupedMoeCurve",
+    "StreamingCurve",
+]

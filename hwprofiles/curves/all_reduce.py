@@ -8,6 +8,7 @@ import numpy.typing as npt
 from pydantic import ConfigDict
 
 from hwprofiles.curves.smooth import outside_domain
+from hwprofiles.curves.tables import check_rising
 from hwprofiles.kernel_time import KernelTime
 from hwprofiles.provenance import Residual, Source
 from hwprofiles.quantities import Count, Domain, FloatArray, Positive
@@ -23,13 +24,8 @@ class MessageTable:
     seconds: list[Positive]
 
     def __post_init__(self) -> None:
-        """Refuse a table that cannot be interpolated, or whose times fall with the size."""
-        if len(self.message_bytes) != len(self.seconds) or len(self.seconds) < 2:  # noqa: PLR2004
-            rule = "a table has as many times as sizes, at least two"
-            raise ValueError(rule)
-        if np.any(np.diff(self.message_bytes) <= 0) or np.any(np.diff(self.seconds) < 0):
-            rule = "sizes rise from row to row and times never fall"
-            raise ValueError(rule)
+        """Raise ValueError, naming the rows, where the table cannot be read or falls."""
+        check_rising("message_bytes", self.message_bytes, "seconds", self.seconds)
 
     def lookup(self, message_bytes: FloatArray) -> FloatArray:
         """Seconds, linear between rows in the logarithms; flat below, last slope above."""

@@ -1,0 +1,38 @@
+"""What every table of times must be: readable, and never faster for more work."""
+
+import itertools
+from collections.abc import Sequence
+
+LEAST_ROWS = 2
+MOST_NAMED = 5
+
+
+def check_rising(
+    size_name: str, sizes: Sequence[float], time_name: str, times: Sequence[float]
+) -> None:
+    """Raise ValueError, naming the rows that break it, unless sizes rise and times never fall."""
+    if len(sizes) != len(times) or len(times) < LEAST_ROWS:
+        rule = (
+            f"{size_name} and {time_name} have as many entries, at least two, "
+            f"got {len(sizes)} and {len(times)}"
+        )
+        raise ValueError(rule)
+    pairs = list(zip(sizes, times, strict=True))
+    steps = list(itertools.pairwise(pairs))
+    disordered = [f"{low:g} before {high:g}" for (low, _), (high, _) in steps if high <= low]
+    if disordered:
+        rule = f"{size_name} rises from row to row, got {_some(disordered)}"
+        raise ValueError(rule)
+    falling = [
+        f"{low:g} to {high:g} ({before:g} s to {after:g} s)"
+        for (low, before), (high, after) in steps
+        if after < before
+    ]
+    if falling:
+        rule = f"{time_name} never goes down as {size_name} goes up, but does from {_some(falling)}"
+        raise ValueError(rule)
+
+
+def _some(words: Sequence[str]) -> str:
+    more = len(words) - MOST_NAMED
+    return ", ".join(words[:MOST_NAMED]) + (f" and {more} more" if more > 0 else "")

@@ -1,0 +1,81 @@
+"""Tabulates the dense product by its number of rows."""
+
+from dataclasses import replace
+
+import numpy as np
+import pandas as pd
+from scipy.optimize import isotonic_regression
+
+from hwprofiles.curves.gemm_by_rows import GemmByRowsCurve
+from hwprofiles.fitting.gemm import WEIGHT_ELEMENT_BYTES
+from hwprofiles.fitting.judging import NOT_YET_JUDGED, column, residual, span
+from hwprofiles.fitting.points import Points, seconds
+from hwprofiles.fitting.search import Search, fit, significant
+from hwprofiles.provenance import Source
+from hwprofiles.quantities import FloatArray
+
+ROUNDS = 8
+"""Of fitting the launch to a table and a table to the launch; more change nothing."""
+# A time below this share of the launch says nothing about a weight.
+LEAST_SHARE = 0.2
+
+
+def predicted_s(curve: GemmByRowsCurve, rows: pd.DataFrame) -> FloatArray:
+    """What *curve* says for each row of m, n, k."""
+    return curve.time(column(rows, "m"), column(rows, "n"), column(rows, "k")).seconds
+
+
+def fit_gemm_by_rows(
+    points: Points, *, weights: str, launch: Search, source: Source
+) -> GemmByRowsCurve:
+    """The table made of the seen *points* and judged on the others."""
+    seen, judges = points.seen, points.judges
+    element_bytes = WEIGHT_ELEMENT_BYTES[weights]
+    sizes = column(seen, "n") * column(seen, "k")
+    rows, times = _table(seen, launch.start)
+    curve = GemmByRowsCurve(
+        form="gemm-by-rows",
+        launch_s=launch.start,
+        rows=rows,
+        weight_s=times,
+        memory_bytes_per_s=significant((sizes * element_bytes / seconds(seen)).max()),
+        flop_per_s=significant((2.0 * column(seen, "m") * sizes / seconds(seen)).max()),
+        weight_element_bytes=element_bytes,
+        residual=NOT_YET_JUDGED,
+        domain={name: span(points.table[name]) for name in ("m", "n", "k")},
+        source=source,
+    )
+    for _ in range(ROUNDS):
+        curve = fit(
+            curve,
+            {"launch_s": launch},
+            predict=lambda trial: predicted_s(trial, seen),
+            measured_s=seconds(seen),
+        )
+        rows, times = _table(seen, curve.launch_s)
+        curve = replace(curve, rows=rows, weight_s=times)
+    return replace(curve, residual=residual(predicted_s(curve, judges), seconds(judges)))
+
+
+def _table(seen: pd.DataFrame, launch_s: float) -> tuple[list[float], list[float]]:
+    """(rows, seconds at a weight): medians over the matrices, made to rise with the rows.
+
+    Large matrices tell more than small ones, which the launch hides.
+    """
+    measured = seconds(seen)
+    left = np.maximum(measured - launch_s, LEAST_SHARE * measured)
+    each = left / (column(seen, "n") * column(seen, "k"))
+    by_rows = pd.DataFrame({"m": column(seen, "m"), "log": np.log(each), "share": left / measured})
+    grouped = by_rows.groupby("m")
+    medians = grouped.apply(_weighted_median)
+    rising = isotonic_regression(medians.to_numpy(), weights=grouped.size().to_numpy())
+    return (
+        [float(m) for m in medians.index],
+        [significant(value) for value in np.exp(rising.x)],
+    )
+
+
+def _weighted_median(rows: pd.DataFrame) -> float:
+    ordered = rows.sort_values("log")
+    share = ordered["share"].cumsum() / ordered["share"].sum()
+    return float(ordered["log"][share >= 0.5].iloc[0])  # noqa: PLR2004 (half)
