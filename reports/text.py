@@ -1,12 +1,12 @@
 """Tables for the terminal."""
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
-from rich import box
 from rich.console import Console
-from rich.table import Table
 
+from reports.terminal import console as new_console
+from reports.terminal import table
 from reports.units import percent, prefixed, seconds
 
 LATENCIES = {
@@ -26,33 +26,9 @@ METRICS = {
 }
 
 
-def _console() -> Console:
-    """Prints as it stands: names and paths may have brackets, which are no markup."""
-    return Console(highlight=False, markup=False)
-
-
-def _table(title: str, columns: Sequence[str], rows: Iterable[Sequence[str]]) -> Table:
-    table = Table(
-        title=title,
-        title_justify="left",
-        title_style="bold",
-        box=box.SIMPLE_HEAD,
-        pad_edge=False,
-        padding=(0, 0, 0, 1),
-        show_header=any(columns),
-    )
-    for index, column in enumerate(columns):
-        # Names stay whole; figures are narrow anyway.
-        first = index == 0
-        table.add_column(column, justify="left" if first else "right", no_wrap=first)
-    for row in rows:
-        table.add_row(*row)
-    return table
-
-
 def print_run(summary: Mapping[str, Any]) -> None:
     """The answer of a run: rates, latencies, where the time goes, and what it all rests on."""
-    console = _console()
+    console = new_console()
     metrics, interval = summary["metrics"], summary["interval"]
     bounds = interval["output_tokens_per_s"]
     for line in _headline(summary["scenario"]):
@@ -69,14 +45,14 @@ def print_run(summary: Mapping[str, Any]) -> None:
         ("mean KV cache in use, per GPU", prefixed(metrics["kv_used_bytes"], "B")),
         ("simulated time", seconds(metrics["simulated_s"])),
     ]
-    console.print(_table("Throughput", ("", ""), rates))
+    console.print(table("Throughput", ("", ""), rates))
     levels = ("mean", "p50", "p90", "p99")
     latencies = [
         (words, *(seconds(metrics[name][level]) for level in levels))
         for name, words in LATENCIES.items()
         if metrics[name] is not None
     ]
-    console.print(_table("Latency", ("", *levels), latencies))
+    console.print(table("Latency", ("", *levels), latencies))
     _print_shares(console, summary)
     _print_fidelity(console, summary)
 
@@ -103,7 +79,7 @@ def _print_shares(console: Console, summary: Mapping[str, Any]) -> None:
     shares = summary["time_shares"]
     largest = list(shares["by_operation"].items())[:LARGEST_SHARES]
     rows = [(name, percent(share)) for name, share in largest]
-    console.print(_table("Share of time (largest)", ("operation", ""), rows))
+    console.print(table("Share of time (largest)", ("operation", ""), rows))
     bounds = ", ".join(f"{b} {percent(s)}" for b, s in shares["by_bound"].items() if s)
     console.print(f"Bound by: {bounds}")
 
@@ -138,10 +114,10 @@ def print_roofline(
         for row in sorted(rows, key=lambda row: -row["seconds"])
     ]
     columns = ("operation", "time", "share", "FLOP/B", "TFLOP/s", "roof", "TB/s", "bound")
-    console = _console()
+    console = new_console()
     for line in _headline(scenario):
         console.print(line)
-    console.print(_table("One launch of each pass on one GPU", columns, lines))
+    console.print(table("One launch of each pass on one GPU", columns, lines))
     console.print(f"batch {batch}, half-way through the output; all kernels {seconds(total)}")
     console.print("roof: TFLOP/s that data-sheet peak and bandwidth allow at this intensity")
     console.print("the engine's overhead is not in this table: see blockcast run")
@@ -149,7 +125,7 @@ def print_roofline(
 
 def print_validation(answer: Mapping[str, Any]) -> None:
     """Every cell with a published value, then errors by column and by paper."""
-    console = _console()
+    console = new_console()
     lines = [
         (
             f"{cell['paper']} {cell['table']}",
@@ -164,7 +140,7 @@ def print_validation(answer: Mapping[str, Any]) -> None:
         if cell["published"] is not None
     ]
     columns = ("table", "cell", "metric", "published", "predicted", "error", "")
-    console.print(_table("Published cells (SI units)", columns, lines))
+    console.print(table("Published cells (SI units)", columns, lines))
     groups = [
         (
             name,
@@ -176,7 +152,7 @@ def print_validation(answer: Mapping[str, Any]) -> None:
         for name, group in answer["by_column"].items()
     ]
     heads = ("column", "cells", "MAPE", "worst", "in interval")
-    console.print(_table("By column", heads, groups))
+    console.print(table("By column", heads, groups))
     for paper, error in answer["mape"].items():
         fitted = answer["mape_calibration"][paper]
         told = "no cell of its own" if error is None else f"{percent(error)} MAPE"
@@ -193,7 +169,7 @@ def print_fit(
     path: str,
 ) -> None:
     """Measured against fitted, then the overheads and the residual."""
-    console = _console()
+    console = new_console()
     rows = [
         (
             point["label"],
@@ -204,9 +180,7 @@ def print_fit(
         )
         for point, value in zip(points, predicted, strict=True)
     ]
-    console.print(
-        _table("Fit (SI units)", ("point", "metric", "measured", "fitted", "error"), rows)
-    )
+    console.print(table("Fit (SI units)", ("point", "metric", "measured", "fitted", "error"), rows))
     calibration, overhead = engine["calibration"], engine["overhead"]
     for name in calibration.fitted:
         value = getattr(overhead, name)

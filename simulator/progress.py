@@ -13,3 +13,13 @@ def bar(words: str, total: int) -> Iterator[Callable[[], None]]:
     with Progress(console=Console(stderr=True), transient=True) as progress:
         task = progress.add_task(words, total=total)
         yield lambda: progress.advance(task)
+
+
+@contextmanager
+def share_bar(words: str) -> Iterator[Callable[[float, str], None]]:
+    """Show a bar while inside; call what it yields with the share that is done and what is next."""
+    with Progress(console=Console(stderr=True), transient=True) as progress:
+        task = progress.add_task(words, total=1.0)
+        yield lambda share, what: progress.update(
+            task, completed=share, description=f"{words}: {what}"
+        )

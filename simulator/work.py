@@ -18,7 +18,7 @@ from simulator.ops import (
     elementwise,
     gemm,
 )
-from simulator.schedule import ADAPTER, CONTEXT, FEATURES, LOGITS, MOVED, QUERY
+from simulator.schedule import ADAPTER, CONTEXT, FEATURES, LOGITS, MOVED, QUERY, IntArray
 
 # Float32 probabilities are written and read once more for the maximum.
 PROBABILITY_BYTES = 4.0 + 4.0
@@ -31,28 +31,31 @@ def _attention(group: LayerGroup, load: StepLoad, placement: Placement) -> Itera
     reach = load.loads[CONTEXT] + query
     if spec.window_tokens:
         reach = np.minimum(reach, spec.window_tokens + query - 1)
-    seen = reach - (query - 1) / 2 if load.prefill else reach
+    seen = length = reach
+    if load.prefill:
+        seen, length = _causal(query, load.loads[CONTEXT], spec.window_tokens)
     query_heads = spec.query_heads / placement.tensor_parallel
     kv_heads = max(1.0, spec.kv_heads / placement.tensor_parallel)
     element = placement.precision.kv_bytes
     read = 2 * kv_heads * spec.head_dim * element * np.where(query > 0, reach, 0).sum(axis=0)
-    activations = (
-        placement.precision.activation_bytes * 2 * query_heads * spec.head_dim * query.sum(axis=0)
-    )
+    activation, tokens = placement.precision.activation_bytes, query.sum(axis=0)
+    asked = activation * 2 * query_heads * spec.head_dim * tokens
+    # The kernel also takes the queries' own keys and values and stores them.
+    stored = 2 * kv_heads * spec.head_dim * (activation + element) * tokens
     yield Op(
         name="attention",
         kernel="attention_prefill" if load.prefill else "attention_extend",
         count=group.count,
         inputs={
             "query_tokens": query,
-            "kv_tokens": reach,
+            "kv_tokens": length,
             "query_heads": query_heads,
             "kv_heads": kv_heads,
             "head_dim": spec.head_dim,
             "kv_element_bytes": element,
         },
         flop=group.count * 4 * query_heads * spec.head_dim * (query * seen).sum(axis=0),
-        bytes=group.count * (read + activations),
+        bytes=group.count * (read + asked + stored),
         link_bytes=np.zeros(query.shape[1:]),
         precision=placement.precision.computed,
     )
@@ -60,31 +63,54 @@ def _attention(group: LayerGroup, load: StepLoad, placement: Placement) -> Itera
         yield elementwise("kv copies", group.count, (placement.kv_traffic_factor - 1) * read)
 
 
+def _causal(
+    query: FloatArray, context: IntArray, window_tokens: int | None
+) -> tuple[FloatArray, FloatArray]:
+    """(keys that a query sees on average, length at which a causal kernel does that work).
+
+    Query i sees context + i + 1 keys, at most the window. Without one the length is what the last
+    query reaches; with one it is that of the unwindowed prompt of as many pairs.
+    """
+    most = window_tokens or np.inf
+    growing = np.clip(most - context, 0, query)
+    pairs = growing * context + growing * (growing + 1) / 2
+    pairs += (query - growing) * (window_tokens or 0)
+    seen = pairs / np.maximum(query, 1)
+    return seen, seen + (query - 1) / 2
+
+
 @dataclass(frozen=True)
 class Linear:
-    """Projections that run as one GEMM: *n* output and *k* input columns on one GPU."""
+    """Projections that run as one GEMM of *k* input columns on one GPU."""
 
     name: str
-    n: float
     k: float
-    projections: tuple[Projection, ...]
+    columns: dict[Projection, float]
+    """Output columns of each, in order."""
+
+    @property
+    def n(self) -> float:
+        """Output columns of all."""
+        return sum(self.columns.values())
 
 
 def fused_linears(stack: Stack, group: LayerGroup, tensor_parallel: int) -> list[Linear]:
     """The dense GEMMs of a layer as engines fuse them: qkv, o, gate_up, down."""
     attention: Attention = group.attention
     kv_split = min(tensor_parallel, attention.kv_heads)
-    kv_columns = attention.projected_width - attention.query_width
     shapes = {p: (n, k) for p, n, k in stack.linear_shapes(group)}
-    qkv = attention.query_width / tensor_parallel + kv_columns / kv_split
+    qkv: dict[Projection, float] = {"q": attention.query_width / tensor_parallel}
+    for projection in ("k", "v"):
+        if projection in shapes:
+            qkv[projection] = attention.kv_width / kv_split
     linears = [
-        Linear("qkv", qkv, shapes["q"][1], ("q", "k", "v")),
-        Linear("o", shapes["o"][0], shapes["o"][1] / tensor_parallel, ("o",)),
+        Linear("qkv", shapes["q"][1], qkv),
+        Linear("o", shapes["o"][1] / tensor_parallel, {"o": shapes["o"][0]}),
     ]
     if group.ffn:
         width = group.ffn / tensor_parallel
-        linears.append(Linear("gate_up", 2 * width, stack.hidden, ("gate", "up")))
-        linears.append(Linear("down", stack.hidden, width, ("down",)))
+        linears.append(Linear("gate_up", stack.hidden, {"gate": width, "up": width}))
+        linears.append(Linear("down", width, {"down": stack.hidden}))
     return linears
 
 
@@ -92,12 +118,15 @@ def _adapter_ops(
     adapter: Adapter, linear: Linear, group: LayerGroup, load: StepLoad, placement: Placement
 ) -> Iterator[Op]:
     """Beside a GEMM, x A^T then B: [rank x targets, k] and [n, rank]; never quantised."""
-    hit = [p for p in linear.projections if p in adapter.targets]
+    hit = [columns for p, columns in linear.columns.items() if p in adapter.targets]
     if hit:
         tokens, precision = load.total(ADAPTER), placement.precision.unquantised
         down = (adapter.rank * len(hit), linear.k)
         yield gemm("adapter", group.count, tokens, down, precision)
-        yield gemm("adapter", group.count, tokens, (linear.n, adapter.rank), precision)
+        up = gemm("adapter", group.count, tokens, (sum(hit), adapter.rank), precision)
+        # Each projection reads its own part of what the first product wrote.
+        parts = group.count * tokens * adapter.rank * (len(hit) - 1) * precision.activation_bytes
+        yield replace(up, bytes=up.bytes + parts)
 
 
 def _experts(
@@ -113,6 +142,10 @@ def _experts(
     active = placement.routing.distinct(experts.count, experts.top_k, tokens)
     weights = 3 * stack.hidden * width
     visits = tokens * experts.top_k
+    # Products, SwiGLU and combination each read what the one before wrote.
+    between = precision.activation_bytes * (
+        visits * (3 * stack.hidden + 6 * width) + tokens * stack.hidden
+    )
     yield Op(
         name="experts",
         kernel="moe",
@@ -126,11 +159,7 @@ def _experts(
             "experts": experts.count,
         },
         flop=group.count * 2 * visits * weights,
-        bytes=group.count
-        * (
-            weights * active * precision.weight_bytes
-            + 2 * precision.activation_bytes * visits * stack.hidden
-        ),
+        bytes=group.count * (weights * active * precision.weight_bytes + between),
         link_bytes=np.zeros_like(tokens),
         precision=precision.weights,
     )

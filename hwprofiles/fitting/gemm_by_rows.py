@@ -7,22 +7,16 @@ import pandas as pd
 from scipy.optimize import isotonic_regression
 
 from hwprofiles.curves.gemm_by_rows import GemmByRowsCurve
-from hwprofiles.fitting.gemm import WEIGHT_ELEMENT_BYTES
+from hwprofiles.fitting.gemm import WEIGHT_ELEMENT_BYTES, predicted_s
 from hwprofiles.fitting.judging import NOT_YET_JUDGED, column, residual, span
 from hwprofiles.fitting.points import Points, seconds
 from hwprofiles.fitting.search import Search, fit, significant
 from hwprofiles.provenance import Source
-from hwprofiles.quantities import FloatArray
 
 ROUNDS = 8
 """Of fitting the launch to a table and a table to the launch; more change nothing."""
 # A time below this share of the launch says nothing about a weight.
 LEAST_SHARE = 0.2
-
-
-def predicted_s(curve: GemmByRowsCurve, rows: pd.DataFrame) -> FloatArray:
-    """What *curve* says for each row of m, n, k."""
-    return curve.time(column(rows, "m"), column(rows, "n"), column(rows, "k")).seconds
 
 
 def fit_gemm_by_rows(

@@ -1,0 +1,34 @@
+"""What the fits must know of a device, and what a profile says of it beside them."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+
+from hwprofiles.profile import Peaks
+
+
+@dataclass(frozen=True)
+class Device:
+    """A device as it was measured; the defaults are those of an NVIDIA GPU."""
+
+    name: str
+    description: str
+    memory_bytes: float
+    last_level_cache_bytes: float
+    multiprocessors: int
+    source: str
+    """Who measured what with which software: the provenance of every curve begins with it."""
+    peaks: Peaks | None = None
+    """From the data sheet; what was measured at most where there is none."""
+    tile_rows: Sequence[int] = (128,)
+    """Rows of an attention tile: the ones to try."""
+    row_granules: Sequence[int] = (16,)
+    key_splits: int = 128
+    """Most parts that a library cuts the keys of one sequence into."""
+    tabulates: bool = False
+    """Whether a table by rows is tried for products beside the closed form."""
+    environment: Mapping[str, str] | None = None
+    points: str | None = None
+    notes: Mapping[str, str] = field(default_factory=dict)
+    """More to say about the source of a kernel."""
+    held_out_in: int = 10
+    """One point in this many is kept out of every fit."""

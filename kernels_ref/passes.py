@@ -1,0 +1,230 @@
+"""A whole forward pass of a decoder stack with random weights, made of the reference kernels.
+
+Nothing in it waits for a GPU once attention is prepared, so a pass can be captured in a CUDA graph
+after one run that compiles its elementwise kernels.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import torch
+
+from kernels_ref.kernels.attention import AttentionPlan, attention, prepare
+from kernels_ref.kernels.kv_cache import scatter_kv
+from kernels_ref.kernels.linear import linear
+from kernels_ref.kernels.lm_head import confidence, lm_head
+from kernels_ref.kernels.lora import add_gated_lora
+from kernels_ref.kernels.moe import grouped_experts, route
+from kernels_ref.kernels.rms_norm import add_rms_norm, rms_norm
+from kernels_ref.kernels.rotary import rotary
+from kernels_ref.kernels.swiglu import swiglu
+from kernels_ref.kernels.visibility import Visibility, sliding
+from kernels_ref.pass_shape import ExpertShape, LayerShape, PassShape
+from kernels_ref.random_weights import (
+    ExpertWeights,
+    FeedForward,
+    LayerWeights,
+    Projection,
+    normal,
+    random_weights,
+)
+
+
+@dataclass(frozen=True)
+class PassOutput:
+    """What a pass says about the rows that its LM head ran on."""
+
+    logits: torch.Tensor
+    """[n, vocab] in the dtype of the weights."""
+    token: torch.Tensor
+    """The most likely token of each row, int64 [n]."""
+    probability: torch.Tensor
+    """Its probability, float32 [n]."""
+
+
+@dataclass(frozen=True)
+class Batch:
+    """What the layers of one pass share."""
+
+    rows: int
+    queries: int
+    positions: torch.Tensor
+    """[rows, queries], absolute."""
+    prefix_tokens: torch.Tensor
+    query_tokens: torch.Tensor
+    """Queries of each row, [rows]; those beyond are padding."""
+    gate: torch.Tensor | None
+    """[rows x queries] of 0 and 1, or no adapters."""
+
+
+@dataclass(frozen=True)
+class KvCache:
+    """Keys and values of every layer, each [rows, capacity, kv heads, head_dim]."""
+
+    keys: tuple[torch.Tensor, ...]
+    values: tuple[torch.Tensor, ...]
+
+    @property
+    def capacity_tokens(self) -> int:
+        """Positions that a row has room for."""
+        return self.keys[0].shape[1]
+
+
+class RandomDecoder:
+    """A decoder of *shape* whose weights *seed* fixes."""
+
+    def __init__(
+        self, shape: PassShape, *, dtype: torch.dtype, device: str = "cpu", seed: int = 0
+    ) -> None:
+        """Draw the weights on *device*."""
+        self.shape = shape
+        self._draw = normal(dtype, device, seed)
+        self.weights = random_weights(shape, self._draw)
+
+    def new_cache(self, rows: int, capacity_tokens: int) -> KvCache:
+        """Room for *rows* sequences, filled as if by earlier tokens."""
+        sizes = [(rows, capacity_tokens, s.kv_heads, s.head_dim) for _, s in self.shape.unrolled]
+        keys, values = (tuple(self._draw(*size) for size in sizes) for _ in range(2))
+        return KvCache(keys, values)
+
+    def plans(self, visibility: Visibility, queries: int, cache: KvCache) -> list[AttentionPlan]:
+        """How each of the shape's layers attends, windows included; the same for any layer of it.
+
+        *queries* is the padded count. Reads lengths back from a GPU, so it stays out of captures.
+        """
+        plans = []
+        for layer in self.shape.layers:
+            window = layer.window_tokens
+            plans.append(
+                prepare(
+                    sliding(visibility, window) if window else visibility,
+                    rows=visibility.rows,
+                    queries=queries,
+                    keys=cache.capacity_tokens,
+                    query_heads=layer.query_heads,
+                    kv_heads=layer.kv_heads,
+                )
+            )
+        return plans
+
+    @torch.no_grad()
+    def forward(  # noqa: PLR0913 (what a pass is given)
+        self,
+        tokens: torch.Tensor,
+        visibility: Visibility,
+        *,
+        cache: KvCache,
+        plans: Sequence[AttentionPlan],
+        logit_rows: torch.Tensor | None = None,
+        gate: torch.Tensor | None = None,
+    ) -> PassOutput:
+        """Run *tokens* [rows, queries] behind their rows' cached prefixes; their KV is stored.
+
+        *logit_rows*, indices into the rows x queries tokens, get logits: all when absent. *gate*
+        [rows, queries] switches the adapters per token; without it they do not run.
+        """
+        rows, queries = tokens.shape
+        steps = torch.arange(queries, device=tokens.device)
+        prefix_tokens = visibility.prefix_tokens
+        positions = prefix_tokens[:, None] + steps
+        on = None if gate is None else gate.flatten()
+        batch = Batch(rows, queries, positions, prefix_tokens, visibility.query_tokens, on)
+        states = self._layers(tokens.flatten(), batch, cache, plans)
+        asked = states if logit_rows is None else states[logit_rows]
+        logits = lm_head(asked, self.weights.lm_head)
+        return PassOutput(logits, *confidence(logits))
+
+    def _layers(
+        self,
+        tokens: torch.Tensor,
+        batch: Batch,
+        cache: KvCache,
+        plans: Sequence[AttentionPlan],
+    ) -> torch.Tensor:
+        """Normalised states of all tokens behind the last layer, [rows x queries, hidden]."""
+        residual = self.weights.embedding[tokens]
+        change: torch.Tensor | None = None
+        layers = zip(
+            self.shape.unrolled, self.weights.layers, cache.keys, cache.values, strict=True
+        )
+        for (group, shape), weights, keys, values in layers:
+            x, residual = _into_block(change, residual, weights.attention_norm)
+            attended = self._attend(x, shape, weights, batch, (keys, values), plans[group])
+            x, residual = add_rms_norm(attended, residual, weights.ffn_norm)
+            change = self._mix(x, shape, weights, batch)
+        return _into_block(change, residual, self.weights.final_norm)[0]
+
+    def _attend(  # noqa: PLR0913, PLR0917 (a layer's attention needs all of them)
+        self,
+        x: torch.Tensor,
+        shape: LayerShape,
+        weights: LayerWeights,
+        batch: Batch,
+        caches: tuple[torch.Tensor, torch.Tensor],
+        plan: AttentionPlan,
+    ) -> torch.Tensor:
+        """Attention of one layer over its cache, in which the new keys and values are put first."""
+        query, key, value = self._heads(self._project(x, weights.qkv, batch), shape, weights, batch)
+        for cache, new in zip(caches, (key, value), strict=True):
+            scatter_kv(cache, new, batch.prefix_tokens, batch.query_tokens)
+        out = attention(query, *caches, plan)
+        return self._project(out.reshape(len(x), -1), weights.output, batch)
+
+    def _heads(
+        self, qkv: torch.Tensor, shape: LayerShape, weights: LayerWeights, batch: Batch
+    ) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
+        """Query, key and value heads, [rows, queries, heads, head_dim]; the first two turned."""
+        heads = qkv.view(batch.rows, batch.queries, -1, shape.head_dim)
+        turned = shape.query_heads + shape.kv_heads
+        query_key = rotary(
+            heads[:, :, :turned],
+            batch.positions,
+            weights.query_key_norm,
+            theta=self.shape.rotary_theta,
+        )
+        value = heads[:, :, -shape.kv_heads :]
+        return query_key[:, :, : shape.query_heads], query_key[:, :, shape.query_heads :], value
+
+    def _mix(
+        self, x: torch.Tensor, shape: LayerShape, weights: LayerWeights, batch: Batch
+    ) -> torch.Tensor:
+        """The feed-forward part of one layer: dense, experts, or their sum."""
+        parts = []
+        if weights.feed_forward is not None:
+            parts.append(self._feed_forward(x, weights.feed_forward, batch))
+        if weights.experts is not None and shape.experts is not None:
+            parts.append(self._experts(x, shape.experts, weights.experts, batch))
+        return parts[0] if len(parts) == 1 else parts[0] + parts[1]
+
+    def _feed_forward(self, x: torch.Tensor, weights: FeedForward, batch: Batch) -> torch.Tensor:
+        """A dense SwiGLU."""
+        inner = swiglu(self._project(x, weights.gate_up, batch))
+        return self._project(inner, weights.down, batch)
+
+    def _experts(
+        self, x: torch.Tensor, shape: ExpertShape, weights: ExpertWeights, batch: Batch
+    ) -> torch.Tensor:
+        """Routed experts, and the shared ones where there are any."""
+        experts, shares = route(linear(x, weights.router), shape.router)
+        routed = grouped_experts(x, experts, shares, weights.gate_up, weights.down)
+        if weights.shared is None:
+            return routed
+        return routed + self._feed_forward(x, weights.shared, batch)
+
+    def _project(self, x: torch.Tensor, projection: Projection, batch: Batch) -> torch.Tensor:
+        """A fused linear, with its adapters onto it where the pass runs them."""
+        base = linear(x, projection.weight)
+        adapters = projection.adapters
+        if adapters is None or batch.gate is None:
+            return base
+        scaling = self.shape.adapter_scaling
+        return add_gated_lora(base, x, adapters.down, adapters.ups, batch.gate, scaling)
+
+
+def _into_block(
+    change: torch.Tensor | None, residual: torch.Tensor, weight: torch.Tensor
+) -> tuple[torch.Tensor, torch.Tensor]:
+    """(normalised input, residual stream), once the last block's *change*, if any, is added."""
+    if change is None:
+        return rms_norm(residual, weight), residual
+    return add_rms_norm(change, residual, weight)

@@ -1,0 +1,181 @@
+"""Measures a machine and fits its hardware profile: the work of `blockcast profile`."""
+
+import datetime as dt
+import os
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any, cast
+
+import torch
+
+from hwprofiles import HardwareProfile
+from hwprofiles.derive.datasheet import SHEETS
+from hwprofiles.fitting.assemble import fit_profile
+from hwprofiles.fitting.device import Device
+from hwprofiles.fitting.document import document, write
+from hwprofiles.fitting.points import fitted_rows, masked_over_whole
+from hwprofiles.kernel_shapes import KernelShapes
+from hwprofiles.profile import Peaks
+from kernels_ref.profiling import environment
+from kernels_ref.profiling.clock import Clock
+from kernels_ref.profiling.point import DataType
+from kernels_ref.profiling.pool import Pool
+from kernels_ref.profiling.samples import Samples
+from kernels_ref.profiling.served import Served
+from kernels_ref.profiling.session import Outcome, Progress, grid, run
+from kernels_ref.profiling.spread import spread
+
+CACHES = 2.0
+"""Operands go round a stretch of memory this many times the last-level cache."""
+MOST_OPERAND_BYTES = {"cpu": 2 * 2**30, "cuda": 20 * 2**30}
+CPU_TILES = {"tile_rows": (32, 64, 256), "row_granules": (1, 8, 32), "key_splits": 1}
+"""torch's attention on a CPU cuts queries into 32, 64 or 256 rows and never cuts the keys."""
+
+
+@dataclass(frozen=True)
+class Request:
+    """What to measure, where, and for how long."""
+
+    device: torch.device
+    name: str
+    folder: Path
+    served: Served
+    threads: int
+    budget_s: float
+    memory_bytes: float
+    """Most that operands may take."""
+    working_set_bytes: float | None = None
+    """What operands go round; CACHES times the last-level cache when None."""
+
+    @property
+    def profile_path(self) -> Path:
+        """Where the profile goes."""
+        return self.folder / f"{self.name}.yaml"
+
+    @property
+    def samples_path(self) -> Path:
+        """Where the raw samples go, beside the profile."""
+        return self.folder / f"{self.name}.parquet"
+
+    @property
+    def rotated_bytes(self) -> float:
+        """What operands go round."""
+        cache = environment.last_level_cache_bytes(self.device)
+        return CACHES * cache if self.working_set_bytes is None else self.working_set_bytes
+
+    def environment(self) -> dict[str, str]:
+        """What the samples are taken on, and how."""
+        megabytes = f"{self.rotated_bytes / 1e6:.0f} MB"
+        return {
+            **environment.describe(self.device, self.threads),
+            "operands go round": megabytes,
+        }
+
+
+def request(  # noqa: PLR0913 (what a user may choose)
+    device: str,
+    name: str,
+    folder: Path,
+    shapes: KernelShapes,
+    *,
+    budget_s: float,
+    precisions: Sequence[str] = (),
+    threads: int | None = None,
+    memory_bytes: float | None = None,
+    working_set_bytes: float | None = None,
+) -> Request:
+    """The request for *shapes* first and the spread of the device after; raises NoDeviceError.
+
+    What is None is what suits the device.
+    """
+    found, beside = environment.find_device(device), spread(device)
+    beside = replace(
+        beside, precisions=cast("tuple[DataType, ...]", tuple(precisions)) or beside.precisions
+    )
+    return Request(
+        device=found,
+        name=name,
+        folder=folder,
+        served=beside | Served.of(shapes),
+        threads=threads or os.cpu_count() or 1,
+        budget_s=budget_s,
+        memory_bytes=memory_bytes or MOST_OPERAND_BYTES[device],
+        working_set_bytes=working_set_bytes,
+    )
+
+
+def measure(request: Request, progress: Progress) -> Outcome:
+    """Take samples until the budget is spent, going on with those that are there.
+
+    Raises SamplesError where they were taken elsewhere.
+    """
+    samples = Samples.open(request.samples_path, request.environment())
+    torch.set_num_threads(request.threads)
+    pool = Pool(
+        request.device,
+        working_set_bytes=request.rotated_bytes,
+        most_bytes=request.memory_bytes,
+    )
+    clock = Clock(request.device, request.threads)
+    with torch.inference_mode():
+        return run(
+            grid(request.served),
+            samples,
+            pool=pool,
+            clock=clock,
+            budget_s=request.budget_s,
+            progress=progress,
+        )
+
+
+def fit(request: Request) -> HardwareProfile:
+    """Fit the profile to the samples there are and write it beside them.
+
+    Raises MeasurementError where a kernel has too few.
+    """
+    samples = Samples.open(request.samples_path, request.environment())
+    table = samples.table()
+    profile = fit_profile(fitted_rows(table), _device(request, samples))
+    write(request.profile_path, document(profile, "blockcast profile", "as the machine tells"))
+    return profile
+
+
+def _device(request: Request, samples: Samples) -> Device:
+    """What the fits and the profile are told of the machine."""
+    told, device = samples.environment, request.device
+    tiles: Mapping[str, Any] = {} if device.type == "cuda" else CPU_TILES
+    today = dt.datetime.now(tz=dt.UTC).date()
+    software = f"torch {told['torch']}, {told['system']}"
+    threads = f", {told['threads']} threads" if "threads" in told else ""
+    return Device(
+        name=request.name,
+        description=f"{told['device']}{threads}, measured by blockcast profile",
+        memory_bytes=environment.memory_bytes(device),
+        last_level_cache_bytes=environment.last_level_cache_bytes(device),
+        multiprocessors=environment.multiprocessors(device, request.threads),
+        source=f"blockcast profile on {told['device']}{threads}, {software}, {today}",
+        peaks=_data_sheet(told["device"]),
+        tabulates=True,
+        environment=dict(told),
+        points=request.samples_path.name,
+        notes=_notes(samples),
+        **tiles,
+    )
+
+
+def _data_sheet(device_name: str) -> Peaks | None:
+    """The peaks of a GPU whose data sheet is known."""
+    for sheet in SHEETS.values():
+        if sheet.measured_as.split("_", maxsplit=1)[0] in device_name:
+            return sheet.peaks
+    return None
+
+
+def _notes(samples: Samples) -> dict[str, str]:
+    found = masked_over_whole(samples.table())
+    if found is None:
+        return {}
+    ratio, points = found
+    told = f"a causal mask among the queries took {ratio:.2f} times as long ({points} points)"
+    return {"attention_extend": told}

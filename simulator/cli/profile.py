@@ -1,0 +1,105 @@
+"""`blockcast profile`: a hardware profile of the machine it runs on."""
+
+from pathlib import Path
+
+import click
+
+# Whose shapes come first unless others are named; a CPU has small shapes of its own.
+MODELS: dict[str, tuple[str, ...]] = {"cpu": (), "cuda": ("qwen3-8b", "llada2-mini")}
+
+
+@click.command()
+@click.option("--device", type=click.Choice(["cpu", "cuda"]), required=True, help="What to time.")
+@click.option("--name", help="Name of the profile; the device when absent.")
+@click.option("-o", "--out", type=click.Path(path_type=Path), default=Path(), help="Folder for it.")
+@click.option("--budget", default="8m", show_default=True, help="Time to measure: 90s, 8m, 1h.")
+@click.option("--model", "models", multiple=True, help="Measure this model's shapes first.")
+@click.option("--tp", default=1, show_default=True, type=click.IntRange(1), help="GPUs per model.")
+@click.option(
+    "--precision",
+    "precisions",
+    multiple=True,
+    type=click.Choice(["fp32", "bf16", "fp8"]),
+    help="Data types; those the device is good at when absent.",
+)
+@click.option("--threads", type=click.IntRange(1), help="Of the CPU; all cores when absent.")
+@click.option("--memory", help="Most that operands take, as 2GiB.")
+@click.option("--working-set", help="Operands go round this much, as 8MB; else twice the cache.")
+@click.option("--fresh", is_flag=True, help="Forget the samples that are there.")
+@click.option("--json", "as_json", is_flag=True, help="Print one JSON object instead of a table.")
+def command(  # noqa: PLR0913 (one argument per option)
+    *,
+    device: str,
+    name: str | None,
+    out: Path,
+    budget: str,
+    models: tuple[str, ...],
+    tp: int,
+    precisions: tuple[str, ...],
+    threads: int | None,
+    memory: str | None,
+    working_set: str | None,
+    fresh: bool,
+    as_json: bool,
+) -> None:
+    """Time real kernels on this machine and fit a hardware profile to them.
+
+    The most important sizes come first, and raw samples are kept beside the profile: the same
+    command goes on where it was interrupted, and adds points otherwise. Needs torch.
+    """
+    import importlib.util
+    import json
+
+    from hwprofiles.fitting.points import MeasurementError
+    from hwprofiles.kernel_shapes import KernelShapes
+    from reports.profile import print_profile
+    from simulator.documents import DocumentError, Mistake
+    from simulator.kernel_shapes import kernel_shapes
+    from simulator.library import MODELS as SHELF
+    from simulator.measured import summary
+    from simulator.progress import share_bar
+    from simulator.quantities import byte_size, time_span_s
+
+    shapes = KernelShapes()
+    for model in models or MODELS[device]:
+        shapes |= kernel_shapes(SHELF.get(model), tp)
+    budget_s = time_span_s("--budget", budget)
+    memory_bytes = byte_size("--memory", memory) if memory else None
+    working_set_bytes = byte_size("--working-set", working_set) if working_set else None
+    if importlib.util.find_spec("torch") is None:
+        what = "torch is not installed; pip install 'blockcast[torch]'"
+        raise DocumentError("profile", [Mistake("", what)])
+    from kernels_ref.profiling.environment import NoDeviceError
+    from kernels_ref.profiling.measure import fit, measure, request
+    from kernels_ref.profiling.samples import SamplesError
+
+    try:
+        asked = request(
+            device,
+            name or device,
+            out,
+            shapes,
+            budget_s=budget_s,
+            precisions=precisions,
+            threads=threads,
+            memory_bytes=memory_bytes,
+            working_set_bytes=working_set_bytes,
+        )
+        if fresh:
+            asked.samples_path.unlink(missing_ok=True)
+        with share_bar("timing kernels") as progress:
+            outcome = measure(asked, progress)
+        made = fit(asked)
+    except MeasurementError as error:
+        what = f"{error}; what was measured is kept, and the same command goes on from it"
+        raise DocumentError("profile", [Mistake("", what)]) from error
+    except (NoDeviceError, SamplesError, OSError) as error:
+        raise DocumentError("profile", [Mistake("", str(error))]) from error
+    except KeyboardInterrupt as stop:
+        what = f"interrupted; what was measured is in {out}, and the same command goes on from it"
+        raise DocumentError("profile", [Mistake("", what)]) from stop
+    answer = summary(made, outcome.__dict__, asked.profile_path, asked.samples_path)
+    if as_json:
+        click.echo(json.dumps(answer, indent=2))
+    else:
+        print_profile(answer)

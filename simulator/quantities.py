@@ -1,0 +1,33 @@
+"""Spans of time and amounts of memory as people write them on a command line."""
+
+import math
+import re
+
+from pydantic import ByteSize, TypeAdapter, ValidationError
+
+from simulator.documents import DocumentError, Mistake, shown
+
+SECONDS = {"ms": 1e-3, "s": 1.0, "m": 60.0, "h": 3600.0}
+_SPAN = re.compile(r"\s*([0-9]*\.?[0-9]+)\s*(ms|s|m|h)\s*")
+
+
+def time_span_s(option: str, text: str) -> float:
+    """Seconds of 90s, 8m or 1.5h; raises DocumentError naming *option*."""
+    match = _SPAN.fullmatch(text)
+    seconds = float(match[1]) * SECONDS[match[2]] if match else 0.0
+    if not 0 < seconds < math.inf:
+        what = f"a time is a number above zero with ms, s, m or h, as 90s or 8m, got {shown(text)}"
+        raise DocumentError(option, [Mistake("", what)])
+    return seconds
+
+
+def byte_size(option: str, text: str) -> float:
+    """Bytes of 500MB or 2GiB; raises DocumentError naming *option*."""
+    try:
+        size = float(TypeAdapter(ByteSize).validate_python(text))
+    except ValidationError:
+        size = 0.0
+    if size <= 0:
+        what = f"memory is a number above zero with a unit, as 500MB or 2GiB, got {shown(text)}"
+        raise DocumentError(option, [Mistake("", what)])
+    return size
