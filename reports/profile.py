@@ -1,10 +1,10 @@
-"""A new hardware profile, told in a few lines and a table."""
+"""What was measured on a machine, told in a few lines and a table."""
 
 from collections.abc import Mapping
 from typing import Any
 
 from reports.terminal import console, table
-from reports.units import percent
+from reports.units import percent, seconds
 
 
 def print_profile(answer: Mapping[str, Any]) -> None:
@@ -29,4 +29,32 @@ def print_profile(answer: Mapping[str, Any]) -> None:
     columns = ("curve", "form", "median error", "90th percentile", "held-out points")
     out.print(table("Curves on points kept out of their fit", columns, rows))
     out.print(f"profile: {answer['profile']}")
+    out.print(f"raw samples: {answer['samples']}")
+
+
+def print_passes(answer: Mapping[str, Any]) -> None:
+    """Whole passes as measured and as the profile's curves add up."""
+    out = console()
+    rows = [
+        (
+            row["model"],
+            str(row["sequences"]),
+            str(row["query_tokens"]),
+            str(row["prefix_tokens"]),
+            seconds(row["measured_s"]),
+            seconds(row["predicted_s"]),
+            f"{100 * row['error']:+.1f} %",
+        )
+        for row in answer["passes"]
+    ]
+    columns = ("model", "sequences", "queries", "prefix", "measured", "predicted", "error")
+    if rows:
+        errors = sorted(abs(row["error"]) for row in answer["passes"])
+        out.print(table("Whole forward passes", columns, rows))
+        out.print(
+            f"{len(errors)} passes: median error {percent(errors[len(errors) // 2])}, "
+            f"worst {percent(errors[-1])}; nothing here was fitted to them"
+        )
+    else:
+        out.print("no profile of that name lies beside them to compare with; run without --passes")
     out.print(f"raw samples: {answer['samples']}")

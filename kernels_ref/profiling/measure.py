@@ -21,6 +21,7 @@ from kernels_ref.profiling import environment
 from kernels_ref.profiling.clock import Clock
 from kernels_ref.profiling.point import DataType
 from kernels_ref.profiling.pool import Pool
+from kernels_ref.profiling.ranks import measure_ranks
 from kernels_ref.profiling.samples import Samples
 from kernels_ref.profiling.served import Served
 from kernels_ref.profiling.session import Outcome, Progress, grid, run
@@ -59,6 +60,11 @@ class Request:
         return self.folder / f"{self.name}.parquet"
 
     @property
+    def passes_path(self) -> Path:
+        """Where samples of whole forward passes go."""
+        return self.folder / f"{self.name}-passes.parquet"
+
+    @property
     def rotated_bytes(self) -> float:
         """What operands go round."""
         cache = environment.last_level_cache_bytes(self.device)
@@ -71,6 +77,10 @@ class Request:
             **environment.describe(self.device, self.threads),
             "operands go round": megabytes,
         }
+
+    def pool(self) -> Pool:
+        """What operands are cut from."""
+        return Pool(self.device, working_set_bytes=self.rotated_bytes, most_bytes=self.memory_bytes)
 
 
 def request(  # noqa: PLR0913 (what a user may choose)
@@ -112,21 +122,20 @@ def measure(request: Request, progress: Progress) -> Outcome:
     """
     samples = Samples.open(request.samples_path, request.environment())
     torch.set_num_threads(request.threads)
-    pool = Pool(
-        request.device,
-        working_set_bytes=request.rotated_bytes,
-        most_bytes=request.memory_bytes,
-    )
     clock = Clock(request.device, request.threads)
     with torch.inference_mode():
-        return run(
+        outcome = run(
             grid(request.served),
             samples,
-            pool=pool,
+            pool=request.pool(),
             clock=clock,
             budget_s=request.budget_s,
             progress=progress,
         )
+    if request.device.type == "cuda" and torch.cuda.device_count() > 1:
+        added = measure_ranks(samples, torch.cuda.device_count())
+        outcome = replace(outcome, measured=outcome.measured + added)
+    return outcome
 
 
 def fit(request: Request) -> HardwareProfile:

@@ -2,13 +2,13 @@
 
 import time
 import zlib
-from collections.abc import Callable, Iterable
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
 
 import numpy as np
 import torch
 
-from kernels_ref.profiling.clock import Clock
+from kernels_ref.profiling.clock import Call, Clock
 from kernels_ref.profiling.families import families
 from kernels_ref.profiling.point import Point
 from kernels_ref.profiling.pool import DoesNotFitError, Pool
@@ -25,6 +25,8 @@ COSTLY = 1.0
 
 Progress = Callable[[float, str], None]
 """Called with the share of the budget that is spent and what is measured."""
+Calls = Callable[[Point, Pool], Sequence[Call]]
+"""What runs a point once per copy of its operands."""
 
 
 @dataclass(frozen=True)
@@ -66,14 +68,16 @@ def run(  # noqa: PLR0913 (what a session needs)
     clock: Clock,
     budget_s: float,
     progress: Progress = lambda _share, _what: None,
+    calls: Mapping[str, Calls] | None = None,
 ) -> Outcome:
     """Measure *points* into *samples*, those already there left out, until *budget_s* is spent.
 
-    A point that does not fit in memory is kept as such and the session goes on. The file is saved
+    *calls* make the calls of a point by its kernel; those of `families` when None. A point that
+    does not fit in memory is kept as such and the session goes on. The file is saved
     every other second and at the end, an interrupt included.
     """
     wanted = [point for point in points if point.key not in samples.rows]
-    session = _Session(samples, pool, clock, budget_s, progress)
+    session = _Session(samples, pool, clock, budget_s, progress, calls or _family_calls())
     try:
         waiting = [point for point in wanted if not session.take(point)]
         for point in waiting:
@@ -84,24 +88,26 @@ def run(  # noqa: PLR0913 (what a session needs)
     return Outcome(session.measured, session.skipped, left)
 
 
+def _family_calls() -> dict[str, Calls]:
+    return {kernel: family.calls for family in families().values() for kernel in family.KERNELS}
+
+
+@dataclass
 class _Session:
     """The state of a run: what is spent, and the fastest rates seen, which bound what follows."""
 
-    def __init__(
-        self, samples: Samples, pool: Pool, clock: Clock, budget_s: float, progress: Progress
-    ) -> None:
-        self.samples = samples
-        self.pool = pool
-        self.clock = clock
-        self.budget_s = budget_s
-        self.progress = progress
-        self.by_kernel = {
-            kernel: family for family in families().values() for kernel in family.KERNELS
-        }
-        self.started = self.saved = time.monotonic()
-        self.measured = self.skipped = 0
-        self.flop_per_s: dict[str, float] = {}
-        self.bytes_per_s = 0.0
+    samples: Samples
+    pool: Pool
+    clock: Clock
+    budget_s: float
+    progress: Progress
+    calls: Mapping[str, Calls]
+    measured: int = 0
+    skipped: int = 0
+    bytes_per_s: float = 0.0
+    flop_per_s: dict[str, float] = field(default_factory=dict)
+    started: float = field(default_factory=time.monotonic)
+    saved: float = field(default_factory=time.monotonic)
 
     def take(self, point: Point, *, whatever_it_costs: bool = False) -> bool:
         """Measure *point* if there is time; False where it is to wait for the others."""
@@ -127,8 +133,7 @@ class _Session:
     def _measure(self, point: Point) -> None:
         """Keep the samples of *point*, or why it could not be measured."""
         try:
-            calls = self.by_kernel[point.kernel].calls(point, self.pool)
-            seconds = self.clock.seconds(calls)
+            seconds = self.clock.seconds(self.calls[point.kernel](point, self.pool))
         except DoesNotFitError as error:
             self._skip(point, str(error))
         except torch.OutOfMemoryError:

@@ -1,8 +1,15 @@
 """`blockcast profile`: a hardware profile of the machine it runs on."""
 
+import functools
+import operator
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import click
+
+if TYPE_CHECKING:
+    from kernels_ref.profiling.measure import Request
+    from simulator.model import ModelSpec
 
 # Whose shapes come first unless others are named; a CPU has small shapes of its own.
 MODELS: dict[str, tuple[str, ...]] = {"cpu": (), "cuda": ("qwen3-8b", "llada2-mini")}
@@ -25,6 +32,7 @@ MODELS: dict[str, tuple[str, ...]] = {"cpu": (), "cuda": ("qwen3-8b", "llada2-mi
 @click.option("--threads", type=click.IntRange(1), help="Of the CPU; all cores when absent.")
 @click.option("--memory", help="Most that operands take, as 2GiB.")
 @click.option("--working-set", help="Operands go round this much, as 8MB; else twice the cache.")
+@click.option("--passes", is_flag=True, help="Time whole forward passes of each --model instead.")
 @click.option("--fresh", is_flag=True, help="Forget the samples that are there.")
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object instead of a table.")
 def command(  # noqa: PLR0913 (one argument per option)
@@ -39,38 +47,36 @@ def command(  # noqa: PLR0913 (one argument per option)
     threads: int | None,
     memory: str | None,
     working_set: str | None,
+    passes: bool,
     fresh: bool,
     as_json: bool,
 ) -> None:
     """Time real kernels on this machine and fit a hardware profile to them.
 
     The most important sizes come first, and raw samples are kept beside the profile: the same
-    command goes on where it was interrupted, and adds points otherwise. Needs torch.
+    command goes on where it was interrupted, and adds points otherwise. With --passes, whole
+    forward passes with random weights are compared with the profile there is. Needs torch.
     """
     import importlib.util
-    import json
 
     from hwprofiles.fitting.points import MeasurementError
     from hwprofiles.kernel_shapes import KernelShapes
-    from reports.profile import print_profile
     from simulator.documents import DocumentError, Mistake
     from simulator.kernel_shapes import kernel_shapes
     from simulator.library import MODELS as SHELF
-    from simulator.measured import summary
-    from simulator.progress import share_bar
     from simulator.quantities import byte_size, time_span_s
 
-    shapes = KernelShapes()
-    for model in models or MODELS[device]:
-        shapes |= kernel_shapes(SHELF.get(model), tp)
+    served = [SHELF.get(model) for model in models or MODELS[device]]
     budget_s = time_span_s("--budget", budget)
     memory_bytes = byte_size("--memory", memory) if memory else None
     working_set_bytes = byte_size("--working-set", working_set) if working_set else None
+    if passes and not served:
+        raise DocumentError("--passes", [Mistake("", "whole passes of what? name a --model")])
     if importlib.util.find_spec("torch") is None:
         what = "torch is not installed; pip install 'blockcast[torch]'"
         raise DocumentError("profile", [Mistake("", what)])
     from kernels_ref.profiling.environment import NoDeviceError
-    from kernels_ref.profiling.measure import fit, measure, request
+    from kernels_ref.profiling.measure import request
     from kernels_ref.profiling.samples import SamplesError
 
     try:
@@ -78,7 +84,7 @@ def command(  # noqa: PLR0913 (one argument per option)
             device,
             name or device,
             out,
-            shapes,
+            functools.reduce(operator.or_, (kernel_shapes(m, tp) for m in served), KernelShapes()),
             budget_s=budget_s,
             precisions=precisions,
             threads=threads,
@@ -86,10 +92,11 @@ def command(  # noqa: PLR0913 (one argument per option)
             working_set_bytes=working_set_bytes,
         )
         if fresh:
-            asked.samples_path.unlink(missing_ok=True)
-        with share_bar("timing kernels") as progress:
-            outcome = measure(asked, progress)
-        made = fit(asked)
+            (asked.passes_path if passes else asked.samples_path).unlink(missing_ok=True)
+        if passes:
+            _time_passes(asked, served, as_json=as_json)
+        else:
+            _time_kernels(asked, as_json=as_json)
     except MeasurementError as error:
         what = f"{error}; what was measured is kept, and the same command goes on from it"
         raise DocumentError("profile", [Mistake("", what)]) from error
@@ -98,8 +105,47 @@ def command(  # noqa: PLR0913 (one argument per option)
     except KeyboardInterrupt as stop:
         what = f"interrupted; what was measured is in {out}, and the same command goes on from it"
         raise DocumentError("profile", [Mistake("", what)]) from stop
-    answer = summary(made, outcome.__dict__, asked.profile_path, asked.samples_path)
+
+
+def _time_kernels(asked: "Request", *, as_json: bool) -> None:
+    """Measure, fit, and tell what came out."""
+    import json
+
+    from kernels_ref.profiling.measure import fit, measure
+    from reports.profile import print_profile
+    from simulator.measured import profile_summary
+    from simulator.progress import share_bar
+
+    with share_bar("timing kernels") as progress:
+        outcome = measure(asked, progress)
+    answer = profile_summary(fit(asked), vars(outcome), asked.profile_path, asked.samples_path)
     if as_json:
         click.echo(json.dumps(answer, indent=2))
     else:
         print_profile(answer)
+
+
+def _time_passes(asked: "Request", served: "list[ModelSpec]", *, as_json: bool) -> None:
+    """Measure whole passes and compare them with the profile beside, where there is one."""
+    import dataclasses
+    import json
+
+    from kernels_ref.profiling.passes import measure_passes
+    from reports.profile import print_passes
+    from simulator.library import HARDWARE
+    from simulator.measured import pass_comparison
+    from simulator.progress import share_bar
+
+    rows = []
+    for model in served:
+        with share_bar(f"timing passes of {model.name}") as progress:
+            samples = measure_passes(asked, model.name, dataclasses.asdict(model), progress)
+        if asked.profile_path.exists():
+            hardware = HARDWARE.get(str(asked.profile_path))
+            mine = [row for row in samples.rows.values() if row["operation"] == model.name]
+            rows += pass_comparison(hardware, model, mine)
+    answer = {"samples": str(asked.passes_path), "passes": rows}
+    if as_json:
+        click.echo(json.dumps(answer, indent=2))
+    else:
+        print_passes(answer)

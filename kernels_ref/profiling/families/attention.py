@@ -1,5 +1,7 @@
 """Attention of one to many queries over a cached prefix, and of whole prompts; the cache is cold.
 
+The queries' own keys and values are put into the cache first, as everywhere a layer attends.
+
 Every backend that can run a point is timed and kept under its name: a good engine takes the
 fastest, and so does the fit.
 """
@@ -11,8 +13,9 @@ from typing import cast
 
 import torch
 
-from kernels_ref.kernels.attention import AttentionPlan, Backend, attention, prepare
-from kernels_ref.kernels.visibility import Visibility, causal, whole
+from kernels_ref.kernels.attention import Backend, attention, prepare
+from kernels_ref.kernels.kv_cache import scatter_kv
+from kernels_ref.kernels.visibility import causal, whole
 from kernels_ref.profiling.clock import Call
 from kernels_ref.profiling.point import DataType, Point
 from kernels_ref.profiling.pool import TYPES, Pool
@@ -21,8 +24,8 @@ from kernels_ref.profiling.served import Served, leveled
 KERNELS = ("attention_extend", "attention_prefill")
 ELEMENT_BYTES = {"bf16": 2.0, "fp32": 4.0}
 
-# On a GPU few queries over a long prefix are what decoders that emit blocks do most and what nobody has
-# measured, so they come first.
+# On a GPU few queries over a long prefix are what decoders that emit blocks do most, and nobody
+# has measured them, so they come first.
 LEAST_KNOWN_QUERIES = 16
 LEAST_KNOWN_PREFIX_TOKENS = 1024
 QUERIES = ((1, 16, 32, 64, 128, 256), (4, 8, 17, 33, 61), (2,))
@@ -120,28 +123,26 @@ def calls(point: Point, pool: Pool) -> Sequence[Call]:
     sequences, query, keys, query_heads, kv_heads, head_dim = (
         int(point.sizes[name]) for name in names
     )
-    dtype = TYPES[point.precision]
-    caches = pool.copies((2, sequences, keys, kv_heads, head_dim), dtype)
+    dtype, device = TYPES[point.precision], pool.device
     asked = pool.one((sequences, query, query_heads, head_dim), dtype)
-    plan = _plan(point, _visibility(point, pool.device))
-    return [partial(attention, asked, cache[0], cache[1], plan) for cache in caches]
-
-
-def _visibility(point: Point, device: torch.device) -> Visibility:
-    sequences, query = int(point.sizes["sequences"]), int(point.sizes["query_tokens"])
-    prefix = int(point.sizes["kv_tokens"]) - query
-    prefixes = torch.full((sequences,), prefix, device=device)
+    own = pool.one((2, sequences, query, kv_heads, head_dim), dtype)
+    prefixes = torch.full((sequences,), keys - query, device=device)
     queries = torch.full((sequences,), query, device=device)
-    return (causal if point.operation == "causal" else whole)(prefixes, queries)
-
-
-def _plan(point: Point, visibility: Visibility) -> AttentionPlan:
-    return prepare(
+    visibility = (causal if point.operation == "causal" else whole)(prefixes, queries)
+    plan = prepare(
         visibility,
-        rows=int(point.sizes["sequences"]),
-        queries=int(point.sizes["query_tokens"]),
-        keys=int(point.sizes["kv_tokens"]),
-        query_heads=int(point.sizes["query_heads"]),
-        kv_heads=int(point.sizes["kv_heads"]),
+        rows=sequences,
+        queries=query,
+        keys=keys,
+        query_heads=query_heads,
+        kv_heads=kv_heads,
         backend=cast("Backend", point.backend),
     )
+
+    def call(cache: torch.Tensor) -> torch.Tensor:
+        for kept, new in zip(cache, own, strict=True):
+            scatter_kv(kept, new, prefixes, queries)
+        return attention(asked, cache[0], cache[1], plan)
+
+    caches = pool.copies((2, sequences, keys, kv_heads, head_dim), dtype)
+    return [partial(call, cache) for cache in caches]

@@ -11,7 +11,11 @@ from kernels_ref.profiling.pool import TYPES, Pool
 from kernels_ref.profiling.served import Served, leveled
 
 KERNELS = ("lm_head",)
-ROWS = ((1, 8, 32, 64, 256), (2, 4, 16, 48, 128, 512), (3, 6, 12, 24, 33, 40, 56, 61, 96, 1024))
+ROWS = (
+    (1, 2, 4, 8, 16, 32, 64, 128, 256),
+    (3, 6, 12, 24, 33, 48, 61, 96, 192, 512),
+    (5, 9, 17, 20, 28, 40, 56, 80, 160, 384, 1024),
+)
 
 
 def points(served: Served) -> Iterator[Point]:
