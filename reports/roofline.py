@@ -11,11 +11,7 @@ mpl.use("agg")
 import matplotlib.pyplot as plt
 import numpy as np
 
-# Operations without arithmetic have no place on a roofline.
-COLOURS = {"compute": "#b2182b", "memory": "#2166ac", "link": "#1b7837", "launch": "#777777"}
-# Fixed, so that equal scenarios give equal files.
-STYLE: dict[Any, Any] = {"svg.hashsalt": "blockcast", "font.size": 9, "svg.fonttype": "path"}
-
+from reports.style import BOUND_COLOURS, LIMIT_COLOUR, STYLE, grid
 
 LABELLED = 8
 # Labels of neighbours stand at least this factor apart on the logarithmic axis.
@@ -30,6 +26,7 @@ def draw(
     Raises OSError when *path* cannot be written.
     """
     passes = list(dict.fromkeys(row["pass_name"] for row in rows))
+    # Operations without arithmetic have no place on a roofline.
     shown = [row for row in rows if row["flop"] > 0]
     with mpl.rc_context(STYLE):
         figure, panels = plt.subplots(
@@ -45,7 +42,7 @@ def draw(
             _draw_roofs(axes, peaks, [row["intensity_flop_per_byte"] for row in shown])
             _draw_operations(axes, [row for row in shown if row["pass_name"] == name])
             axes.set(xscale="log", yscale="log", xlabel="FLOP per byte", title=f"{name} pass")
-            axes.grid(visible=True, which="major", color="#dddddd", linewidth=0.6)
+            grid(axes)
         panels[0][0].set_ylabel("TFLOP/s on one GPU")
         figure.suptitle(f"{hardware}: operations of a launch, area by share of the pass's time")
         figure.savefig(path, format="svg", metadata={"Date": None})
@@ -58,13 +55,13 @@ def _draw_roofs(axes: Any, peaks: Mapping[str, Any], intensities: Sequence[float
     bandwidth, peak = peaks["memory_bytes_per_s"], peaks["bf16_flop_per_s"]
     roofs = f"data sheet: {bandwidth / 1e12:.2f} TB/s, {peak / 1e12:.0f} TFLOP/s bf16"
     roof = np.minimum(peak, x * bandwidth) / 1e12
-    axes.plot(x, roof, color="black", linewidth=1.2, label=roofs)
+    axes.plot(x, roof, color=LIMIT_COLOUR, linewidth=1.2, label=roofs)
     axes.set_xlim(low, high)
 
 
 def _draw_operations(axes: Any, rows: Sequence[Mapping[str, Any]]) -> None:  # noqa: ANN401 (matplotlib)
     total = sum(row["seconds"] for row in rows)
-    for bound, colour in COLOURS.items():
+    for bound, colour in BOUND_COLOURS.items():
         members = [row for row in rows if row["bound"] == bound]
         if members:
             axes.scatter(

@@ -1,6 +1,6 @@
 """Fits every curve of a device to its measured points and puts the profile together."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -19,9 +19,16 @@ from hwprofiles.fitting.choice import best
 from hwprofiles.fitting.device import Device
 from hwprofiles.fitting.gemm import fit_gemm
 from hwprofiles.fitting.gemm_by_rows import fit_gemm_by_rows
-from hwprofiles.fitting.judging import NOT_YET_JUDGED, column, held_out
+from hwprofiles.fitting.judging import NOT_YET_JUDGED, column
 from hwprofiles.fitting.moe import fit_moe
-from hwprofiles.fitting.points import SIZES, MeasurementError, Points, checked, seconds
+from hwprofiles.fitting.points import (
+    SIZES,
+    MeasurementError,
+    Points,
+    checked,
+    seconds,
+    unseen,
+)
 from hwprofiles.fitting.scale import Scale
 from hwprofiles.fitting.search import starts
 from hwprofiles.fitting.streaming import fit_streaming, with_rows
@@ -45,6 +52,7 @@ def fit_profile(table: pd.DataFrame, device: Device) -> HardwareProfile:
     measured often enough.
     """
     measured = Measured(table, device)
+    prompts = measured.prefill()
     return HardwareProfile(
         name=device.name,
         description=device.description,
@@ -55,8 +63,8 @@ def fit_profile(table: pd.DataFrame, device: Device) -> HardwareProfile:
         kernels=Kernels(
             gemm=measured.dense("gemm"),
             lm_head=measured.dense("lm_head"),
-            attention_extend=measured.extend(),
-            attention_prefill=measured.prefill(),
+            attention_extend=measured.extend(prompts),
+            attention_prefill=prompts,
             moe=measured.experts(),
             elementwise=measured.elementwise(),
             all_reduce=measured.all_reduce(),
@@ -64,12 +72,6 @@ def fit_profile(table: pd.DataFrame, device: Device) -> HardwareProfile:
         environment=dict(device.environment) if device.environment else None,
         points=device.points,
     )
-
-
-def unseen(rows: pd.DataFrame, kernel: str, device: Device) -> npt.NDArray[np.bool_]:
-    """Which *rows* of a kernel no fit of it may see, by their sizes."""
-    keys = list(SIZES[kernel])
-    return held_out(rows[keys].astype(float), keys, one_in=device.held_out_in)
 
 
 @dataclass(frozen=True)
@@ -91,7 +93,10 @@ class Measured:
         """(data type, points) wherever there are enough to fit a curve."""
         for precision, rows in self.rows(kernel).items():
             if len(rows) >= LEAST_POINTS:
-                yield precision, Points(rows, unseen(rows, kernel, self.device))
+                yield precision, Points(rows, self._unseen(rows, kernel))
+
+    def _unseen(self, rows: pd.DataFrame, kernel: str) -> npt.NDArray[np.bool_]:
+        return unseen(rows, kernel, one_in=self.device.held_out_in)
 
     def required(self, kernel: str) -> list[tuple[str, Points]]:
         """As points, of a kernel that every profile has; raises MeasurementError where none are."""
@@ -171,12 +176,15 @@ class Measured:
             made[precision] = replace(curve, source=source)
         return made
 
-    def extend(self) -> dict[str, AttentionCurve]:
-        """Queries over a prefix, of every data type."""
+    def extend(self, prompts: Mapping[str, AttentionCurve]) -> dict[str, AttentionCurve]:
+        """Queries over a prefix, of every data type; at the rate of *prompts* if few fill tiles."""
         made = {}
         for precision, points in self.required("attention_extend"):
+            rate = prompts[precision].flop_per_s if self._takes_rate(precision, prompts) else None
             forms = {
-                f"tiles of {tile} by {granule}": self._attention(precision, tile, granule)
+                f"tiles of {tile} by {granule}": self._attention(
+                    precision, tile, granule, flop_per_s=rate
+                )
                 for tile in self.device.tile_rows
                 for granule in self.device.row_granules
                 if granule <= tile
@@ -185,12 +193,23 @@ class Measured:
             made[precision] = replace(curve, source=self.source("attention_extend", points, how))
         return made
 
+    def _takes_rate(self, precision: str, prompts: Mapping[str, AttentionCurve]) -> bool:
+        return self.device.few_full_tiles and precision in prompts
+
     def _attention(
-        self, precision: str, tile_rows: int, row_granule: int, *, is_causal: bool = False
+        self,
+        precision: str,
+        tile_rows: int,
+        row_granule: int,
+        *,
+        is_causal: bool = False,
+        flop_per_s: float | None = None,
     ) -> AttentionFit:
         scale = self.scale
         search = scale.prefill if is_causal else scale.extend
         fixed = {"split_s": 0.0, "split_kv_tokens": 1.0} if is_causal else {}
+        if flop_per_s is not None:
+            search, fixed = scale.extend_at_known_rate, {"flop_per_s": flop_per_s}
         template = AttentionCurve(
             form="attention",
             causal=is_causal,
@@ -225,7 +244,7 @@ class Measured:
         by_row = rows["row_bytes"].to_numpy() > 0
         streams, row_kernels = rows[~by_row], rows[by_row]
         scale = self.scale
-        points = Points(streams, unseen(streams, "elementwise", self.device))
+        points = Points(streams, self._unseen(streams, "elementwise"))
         curve = fit_streaming(
             points,
             search=scale.streaming,
@@ -234,7 +253,7 @@ class Measured:
         )
         if len(row_kernels) < LEAST_POINTS:
             return curve
-        row_points = Points(row_kernels, unseen(row_kernels, "elementwise", self.device))
+        row_points = Points(row_kernels, self._unseen(row_kernels, "elementwise"))
         return with_rows(curve, row_points, search=scale.rows)
 
     def all_reduce(self) -> AllReduceCurve | None:
@@ -242,7 +261,9 @@ class Measured:
         found = self.rows("all_reduce")
         if not found:
             return None
-        text = f"{self.device.source}; residuals leave out one size at a time"
+        note = self.device.notes.get("all_reduce", "")
+        parts = [self.device.source, note, "residuals leave out one size at a time"]
+        text = "; ".join(part for part in parts if part)
         return tabulate(pd.concat(found.values()), Source(kind="measured", text=text))
 
 

@@ -24,6 +24,11 @@ class Device:
     row_granules: Sequence[int] = (16,)
     key_splits: int = 128
     """Most parts that a library cuts the keys of one sequence into."""
+    few_full_tiles: bool = False
+    """Whether too few queries over a prefix fill a tile to say how fast they are multiplied.
+
+    Their rate is then that of prompts.
+    """
     tabulates: bool = False
     """Whether a table by rows is tried for products beside the closed form."""
     environment: Mapping[str, str] | None = None

@@ -7,7 +7,7 @@ import numpy as np
 import numpy.typing as npt
 import pandas as pd
 
-from hwprofiles.fitting.judging import column
+from hwprofiles.fitting.judging import column, held_out
 from hwprofiles.quantities import FloatArray
 
 SIZES: Mapping[str, tuple[str, ...]] = {
@@ -94,6 +94,12 @@ def masked_over_whole(samples: pd.DataFrame) -> tuple[float, int] | None:
 def _is_masked(rows: pd.DataFrame) -> pd.Series:
     extends = rows["kernel"] == "attention_extend"
     return extends & (rows["operation"] == "causal")
+
+
+def unseen(rows: pd.DataFrame, kernel: str, *, one_in: int) -> npt.NDArray[np.bool_]:
+    """Which *rows* of a kernel no fit of it may see: one in this many, by their sizes."""
+    keys = list(SIZES[kernel])
+    return held_out(rows[keys].astype(float), keys, one_in=one_in)
 
 
 class MeasurementError(ValueError):

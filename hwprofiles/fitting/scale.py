@@ -65,6 +65,12 @@ class Scale:
         }
 
     @property
+    def extend_at_known_rate(self) -> Mapping[str, Search]:
+        """The same where few points fill a tile: a sharper roof would hide what full tiles add."""
+        soft = {**self.extend, "roof_power": Search(1.5, 1.0, 2.0)}
+        return {name: search for name, search in soft.items() if name != "flop_per_s"}
+
+    @property
     def moe(self) -> Mapping[str, Search]:
         """Of a mixture-of-experts module."""
         return {

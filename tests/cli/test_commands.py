@@ -116,10 +116,11 @@ def test_the_names_that_scenarios_rely_on() -> None:
 
 @pytest.mark.parametrize(("kind", "name"), NAMED)
 def test_show(kind: str, name: str) -> None:
-    """Everything with a name can be shown, as JSON and as YAML that says the same."""
+    """Everything with a name can be shown, as JSON and, but for hardware, as equal YAML."""
     described = answered("show", kind, name, "--json")
     assert described["name"] == name
-    assert yaml.safe_load(call("show", kind, name).out) == described
+    if kind != "hardware":
+        assert yaml.safe_load(call("show", kind, name).out) == described
 
 
 @pytest.mark.parametrize("name", SCENARIOS)
