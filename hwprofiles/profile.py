@@ -8,6 +8,7 @@ from pydantic import ConfigDict, Field
 
 from hwprofiles.curves.all_reduce import AllReduceCurve
 from hwprofiles.curves.attention import AttentionCurve
+from hwprofiles.curves.attention_by_rows import AttentionByRowsCurve
 from hwprofiles.curves.gemm import GemmCurve
 from hwprofiles.curves.gemm_by_rows import GemmByRowsCurve
 from hwprofiles.curves.moe import GroupedMoeCurve
@@ -19,8 +20,9 @@ from hwprofiles.rising import SWEEPS, falls
 __all__ = ["HardwareProfile", "Kernels", "Peaks", "Residual", "Source"]
 
 
+AnyAttentionCurve = Annotated[AttentionCurve | AttentionByRowsCurve, Field(discriminator="form")]
 DenseCurve = Annotated[GemmCurve | GemmByRowsCurve, Field(discriminator="form")]
-"""A closed form or a table, by its `form`."""
+"""Closed forms or tables, by their `form`."""
 
 
 @dataclass(frozen=True)
@@ -53,8 +55,8 @@ class Kernels:
 
     gemm: dict[Text, DenseCurve]
     lm_head: dict[Text, DenseCurve]
-    attention_extend: dict[Text, AttentionCurve]
-    attention_prefill: dict[Text, AttentionCurve]
+    attention_extend: dict[Text, AnyAttentionCurve]
+    attention_prefill: dict[Text, AnyAttentionCurve]
     moe: dict[Text, GroupedMoeCurve]
     elementwise: StreamingCurve
     all_reduce: AllReduceCurve | None = None

@@ -76,7 +76,7 @@ class AttentionCurve:
         key up to the last query, the sequence's own queries included, and is taken to be at
         least *query_tokens*. A sequence without queries is absent.
         """
-        queries, keys = _present(query_tokens, kv_tokens)
+        queries, keys = present_sequences(query_tokens, kv_tokens)
         rows = queries * (query_heads / kv_heads)
         kv_bytes = 2.0 * kv_heads * head_dim * kv_element_bytes * keys.sum(axis=0)
         query_bytes = (
@@ -115,16 +115,10 @@ class AttentionCurve:
         kv_element_bytes: float,
     ) -> list[str]:
         """What about this batch lies outside the fitted range; one sentence each."""
-        queries, keys = _present(query_tokens, kv_tokens)
-        kv_bytes = 2.0 * kv_heads * head_dim * kv_element_bytes * keys.sum(axis=0)
-        values: dict[str, npt.ArrayLike] = {
-            "rows_per_kv_head": queries * query_heads / kv_heads,
-            "kv_tokens": keys,
-            "kv_bytes": kv_bytes,
-            "sequences": (queries > 0).sum(axis=0),
-            "head_dim": head_dim,
-        }
-        return outside_domain(self.domain, values)
+        queries, keys = present_sequences(query_tokens, kv_tokens)
+        token_bytes = 2.0 * kv_heads * head_dim * kv_element_bytes
+        sizes = attention_sizes(queries, keys, query_heads / kv_heads, token_bytes)
+        return outside_domain(self.domain, sizes | {"head_dim": head_dim})
 
     def _row_keys(
         self, rows: FloatArray, keys: FloatArray, *, queries_per_row: HeadCount, heads: HeadCount
@@ -149,7 +143,19 @@ class AttentionCurve:
         return pairs
 
 
-def _present(
+def attention_sizes(
+    queries: FloatArray, keys: FloatArray, heads_per_kv_head: HeadCount, token_bytes: HeadCount
+) -> dict[str, npt.ArrayLike]:
+    """What a batch is in the terms of a curve's domain; a token has *token_bytes* cached."""
+    return {
+        "rows_per_kv_head": queries * heads_per_kv_head,
+        "kv_tokens": keys,
+        "kv_bytes": token_bytes * keys.sum(axis=0),
+        "sequences": (queries > 0).sum(axis=0),
+    }
+
+
+def present_sequences(
     query_tokens: npt.ArrayLike, kv_tokens: npt.ArrayLike
 ) -> tuple[FloatArray, FloatArray]:
     """Queries and keys as arrays of one shape, first axes matched; absent sequences have 0 keys."""

@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, replace
+from functools import cached_property
 
 import numpy as np
 import numpy.typing as npt
@@ -9,12 +10,14 @@ import pandas as pd
 
 from hwprofiles.curves.all_reduce import AllReduceCurve
 from hwprofiles.curves.attention import AttentionCurve
+from hwprofiles.curves.attention_by_rows import AttentionByRowsCurve
 from hwprofiles.curves.gemm import GemmCurve
 from hwprofiles.curves.gemm_by_rows import GemmByRowsCurve
 from hwprofiles.curves.moe import GroupedMoeCurve
 from hwprofiles.curves.streaming import StreamingCurve
 from hwprofiles.fitting.all_reduce import tabulate
 from hwprofiles.fitting.attention import fit_attention
+from hwprofiles.fitting.attention_by_rows import fit_attention_by_rows
 from hwprofiles.fitting.choice import best
 from hwprofiles.fitting.device import Device
 from hwprofiles.fitting.gemm import fit_gemm
@@ -30,7 +33,7 @@ from hwprofiles.fitting.points import (
     unseen,
 )
 from hwprofiles.fitting.scale import Scale
-from hwprofiles.fitting.search import starts
+from hwprofiles.fitting.search import significant, starts
 from hwprofiles.fitting.streaming import fit_streaming, with_rows
 from hwprofiles.profile import HardwareProfile, Kernels, Peaks
 from hwprofiles.provenance import Source
@@ -42,7 +45,8 @@ PENDING = Source(kind="fitted", text="pending")
 
 DenseCurves = dict[str, GemmCurve | GemmByRowsCurve]
 DenseFit = Callable[[Points], GemmCurve | GemmByRowsCurve]
-AttentionFit = Callable[[Points], AttentionCurve]
+AnyAttention = AttentionCurve | AttentionByRowsCurve
+AttentionFit = Callable[[Points], AnyAttention]
 
 
 def fit_profile(table: pd.DataFrame, device: Device) -> HardwareProfile:
@@ -107,7 +111,7 @@ class Measured:
             raise MeasurementError(rule)
         return found
 
-    @property
+    @cached_property
     def scale(self) -> Scale:
         """The most that was seen, for fits to start from."""
         streams = pd.concat([points.table for _, points in self.required("elementwise")])
@@ -117,7 +121,7 @@ class Measured:
             launch_s=float(streams["seconds"].min()),
         )
 
-    @property
+    @cached_property
     def flop_rates(self) -> dict[str, float]:
         """The fastest product of each data type."""
         return {
@@ -128,12 +132,12 @@ class Measured:
     @property
     def peaks(self) -> Peaks:
         """What was measured at most, where no data sheet says what could be."""
-        rates = self.flop_rates
+        rates = {name: significant(rate) for name, rate in self.flop_rates.items()}
         return Peaks(
             bf16_flop_per_s=rates.get("bf16", max(rates.values())),
             fp32_flop_per_s=rates.get("fp32"),
             fp8_flop_per_s=rates.get("fp8"),
-            memory_bytes_per_s=self.scale.memory_bytes_per_s,
+            memory_bytes_per_s=significant(self.scale.memory_bytes_per_s),
             source=Source(kind="measured", text=f"the fastest points; {self.device.source}"),
         )
 
@@ -163,7 +167,7 @@ class Measured:
         tables: dict[str, DenseFit] = {"table by rows": by_rows} if self.device.tabulates else {}
         return {"closed form": closed, **tables}
 
-    def prefill(self) -> dict[str, AttentionCurve]:
+    def prefill(self) -> dict[str, AnyAttention]:
         """Whole prompts, of every data type."""
         made = {}
         for precision, points in self.required("attention_prefill"):
@@ -171,12 +175,13 @@ class Measured:
                 f"tiles of {tile}": self._attention(precision, tile, tile, is_causal=True)
                 for tile in self.device.tile_rows
             }
+            forms |= self._attention_table(precision, is_causal=True)
             curve, how = best(forms, points, list(SIZES["attention_prefill"]))
             source = self.source("attention_prefill", points, how)
             made[precision] = replace(curve, source=source)
         return made
 
-    def extend(self, prompts: Mapping[str, AttentionCurve]) -> dict[str, AttentionCurve]:
+    def extend(self, prompts: Mapping[str, AnyAttention]) -> dict[str, AnyAttention]:
         """Queries over a prefix, of every data type; at the rate of *prompts* if few fill tiles."""
         made = {}
         for precision, points in self.required("attention_extend"):
@@ -189,11 +194,28 @@ class Measured:
                 for granule in self.device.row_granules
                 if granule <= tile
             }
+            forms |= self._attention_table(precision, is_causal=False)
             curve, how = best(forms, points, list(SIZES["attention_extend"]))
             made[precision] = replace(curve, source=self.source("attention_extend", points, how))
         return made
 
-    def _takes_rate(self, precision: str, prompts: Mapping[str, AttentionCurve]) -> bool:
+    def _attention_table(self, precision: str, *, is_causal: bool) -> dict[str, AttentionFit]:
+        """The table by rows, where this device tries tables."""
+        if not self.device.tabulates:
+            return {}
+
+        def by_rows(points: Points) -> AttentionByRowsCurve:
+            return fit_attention_by_rows(
+                points,
+                causal=is_causal,
+                element_bytes=ELEMENT_BYTES[precision],
+                search=self.scale.attention_rows,
+                source=PENDING,
+            )
+
+        return {"table by rows": by_rows}
+
+    def _takes_rate(self, precision: str, prompts: Mapping[str, AnyAttention]) -> bool:
         return self.device.few_full_tiles and precision in prompts
 
     def _attention(

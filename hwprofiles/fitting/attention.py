@@ -7,6 +7,7 @@ import numpy as np
 import pandas as pd
 
 from hwprofiles.curves.attention import AttentionCurve
+from hwprofiles.curves.attention_by_rows import AttentionByRowsCurve
 from hwprofiles.fitting.judging import column, residual, span
 from hwprofiles.fitting.points import Points, seconds
 from hwprofiles.fitting.search import Search, fit
@@ -20,7 +21,7 @@ def kv_bytes(rows: pd.DataFrame, element_bytes: float = 2.0) -> FloatArray:
 
 
 def predicted_s(
-    curve: AttentionCurve, rows: pd.DataFrame, element_bytes: float = 2.0
+    curve: AttentionCurve | AttentionByRowsCurve, rows: pd.DataFrame, element_bytes: float = 2.0
 ) -> FloatArray:
     """What *curve* says for each row: a batch of equal sequences.
 
@@ -52,7 +53,7 @@ def fit_attention(
     """*template* fitted to the seen *points* and judged on the others."""
     seen, judges = points.seen, points.judges
     curve = fit(
-        replace(template, domain=_domain(points.table, element_bytes)),
+        replace(template, domain=attention_domain(points.table, element_bytes)),
         search,
         predict=lambda trial: predicted_s(trial, seen, element_bytes),
         measured_s=seconds(seen),
@@ -61,7 +62,8 @@ def fit_attention(
     return replace(curve, residual=residual(judged_s, seconds(judges)))
 
 
-def _domain(rows: pd.DataFrame, element_bytes: float) -> Domain:
+def attention_domain(rows: pd.DataFrame, element_bytes: float) -> Domain:
+    """The range of each size in *rows*."""
     rows_per_kv_head = (
         column(rows, "query_tokens") * column(rows, "query_heads") / column(rows, "kv_heads")
     )

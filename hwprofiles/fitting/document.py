@@ -5,6 +5,7 @@ import os
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import yaml
 
 from hwprofiles.profile import HardwareProfile
@@ -24,12 +25,10 @@ class _Dumper(yaml.SafeDumper):
 
 
 def number(value: float) -> str:
-    """*value* in YAML 1.1: always a dot in the mantissa and a sign in the exponent."""
+    """*value* in YAML 1.1, as short as reads back equal: with a dot, and a sign in the exponent."""
     if value == 0 or 1e-2 <= abs(value) < 1e6:  # noqa: PLR2004 (plain digits are easier to read)
         return repr(float(value))
-    mantissa, exponent = f"{value:e}".split("e")
-    digits = mantissa.rstrip("0")
-    return f"{digits}0e{exponent}" if digits.endswith(".") else f"{digits}e{exponent}"
+    return np.format_float_scientific(value, trim="0", exp_digits=2)
 
 
 _Dumper.add_representer(

@@ -2,21 +2,18 @@
 
 from dataclasses import replace
 
-import numpy as np
 import pandas as pd
-from scipy.optimize import isotonic_regression
 
 from hwprofiles.curves.gemm_by_rows import GemmByRowsCurve
 from hwprofiles.fitting.gemm import WEIGHT_ELEMENT_BYTES, predicted_s
 from hwprofiles.fitting.judging import NOT_YET_JUDGED, column, residual, span
 from hwprofiles.fitting.points import Points, seconds
+from hwprofiles.fitting.rising_table import rising_table
 from hwprofiles.fitting.search import Search, fit, significant
 from hwprofiles.provenance import Source
 
 ROUNDS = 8
 """Of fitting the launch to a table and a table to the launch; more change nothing."""
-# A time below this share of the launch says nothing about a weight.
-LEAST_SHARE = 0.2
 
 
 def fit_gemm_by_rows(
@@ -52,24 +49,6 @@ def fit_gemm_by_rows(
 
 
 def _table(seen: pd.DataFrame, launch_s: float) -> tuple[list[float], list[float]]:
-    """(rows, seconds at a weight): medians over the matrices, made to rise with the rows.
-
-    Large matrices tell more than small ones, which the launch hides.
-    """
-    measured = seconds(seen)
-    left = np.maximum(measured - launch_s, LEAST_SHARE * measured)
-    each = left / (column(seen, "n") * column(seen, "k"))
-    by_rows = pd.DataFrame({"m": column(seen, "m"), "log": np.log(each), "share": left / measured})
-    grouped = by_rows.groupby("m")
-    medians = grouped.apply(_weighted_median)
-    rising = isotonic_regression(medians.to_numpy(), weights=grouped.size().to_numpy())
-    return (
-        [float(m) for m in medians.index],
-        [significant(value) for value in np.exp(rising.x)],
-    )
-
-
-def _weighted_median(rows: pd.DataFrame) -> float:
-    ordered = rows.sort_values("log")
-    share = ordered["share"].cumsum() / ordered["share"].sum()
-    return float(ordered["log"][share >= 0.5].iloc[0])  # noqa: PLR2004 (half)
+    """(rows, seconds at a weight)."""
+    weights = column(seen, "n") * column(seen, "k")
+    return rising_table(column(seen, "m"), weights, seconds(seen), launch_s)

@@ -15,7 +15,7 @@ class Scale:
     launch_s: float
 
     def _launch(self, times: float = 1.0) -> Search:
-        return Search(times * self.launch_s, self.launch_s / 30, 100 * self.launch_s)
+        return Search(times * self.launch_s, self.launch_s / 30, 3e3 * self.launch_s)
 
     def _memory(self) -> Search:
         peak = self.memory_bytes_per_s
@@ -48,7 +48,7 @@ class Scale:
         """Of attention over whole prompts."""
         return {
             "launch_s": self._launch(3.0),
-            "wave_s": Search(self.launch_s, self.launch_s / 1e3, 30 * self.launch_s),
+            "wave_s": Search(self.launch_s, self.launch_s / 1e3, 1e3 * self.launch_s),
             "wave_power": Search(1.5, 1.0, 6.0),
             "memory_bytes_per_s": self._memory(),
             "roof_power": Search(1.5, 1.0, 8.0),
@@ -60,7 +60,7 @@ class Scale:
         """Of attention of few queries over a prefix."""
         return {
             **self.prefill,
-            "split_s": Search(self.launch_s, self.launch_s / 1e3, 30 * self.launch_s),
+            "split_s": Search(self.launch_s, self.launch_s / 1e3, 1e3 * self.launch_s),
             "split_kv_tokens": Search(1e3, 5e1, 2e4),
         }
 
@@ -71,11 +71,19 @@ class Scale:
         return {name: search for name, search in soft.items() if name != "flop_per_s"}
 
     @property
+    def attention_rows(self) -> Mapping[str, Search]:
+        """Of attention tabulated by rows, beside its table."""
+        return {
+            "launch_s": self._launch(),
+            "row_s": Search(self.launch_s / 1e2, self.launch_s / 1e6, 10 * self.launch_s),
+        }
+
+    @property
     def moe(self) -> Mapping[str, Search]:
         """Of a mixture-of-experts module."""
         return {
             "launch_s": self._launch(8.0),
-            "expert_s": Search(self.launch_s / 30, self.launch_s / 1e4, 30 * self.launch_s),
+            "expert_s": Search(self.launch_s / 30, self.launch_s / 1e4, 1e3 * self.launch_s),
             "row_bytes_per_s": self._memory(),
             "memory_bytes_per_s": self._memory(),
             "flop_per_s": self._compute(),

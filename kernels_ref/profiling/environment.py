@@ -31,7 +31,7 @@ def describe(device: torch.device, threads: int) -> dict[str, str]:
     """Device, driver, software, clocks and threads, as a profile keeps them."""
     software = {
         "python": platform.python_version(),
-        "torch": torch.__version__,
+        "torch": str(torch.__version__),
         "system": f"{platform.system()} {platform.release()}",
     }
     if device.type == "cuda":

@@ -14,7 +14,7 @@ from hwprofiles.derive.datasheet import SHEETS
 from hwprofiles.fitting.assemble import fit_profile
 from hwprofiles.fitting.device import Device
 from hwprofiles.fitting.document import document, write
-from hwprofiles.fitting.points import fitted_rows, masked_over_whole
+from hwprofiles.fitting.points import MeasurementError, fitted_rows, masked_over_whole
 from hwprofiles.kernel_shapes import KernelShapes
 from hwprofiles.profile import Peaks
 from kernels_ref.profiling import environment
@@ -144,6 +144,9 @@ def fit(request: Request) -> HardwareProfile:
     Raises MeasurementError where a kernel has too few.
     """
     samples = Samples.open(request.samples_path, request.environment())
+    if not samples.rows:
+        rule = f"{request.samples_path} has no points yet; a longer --budget measures some"
+        raise MeasurementError(rule)
     table = samples.table()
     profile = fit_profile(fitted_rows(table), _device(request, samples))
     write(request.profile_path, document(profile, "blockcast profile", "as the machine tells"))

@@ -106,10 +106,12 @@ def measure_passes(
 ) -> Samples:
     """Samples of whole passes of *model*, given as plain values, beside the request's profile.
 
-    In the first wide one of the request's data types, until its budget is spent; goes on with the
-    samples that are there. Raises SamplesError where those were taken elsewhere.
+    In the first wide one of the request's data types (bf16 if there is none), until its budget is
+    spent; goes on with the samples that are there. Raises SamplesError where those were taken
+    elsewhere.
     """
-    precision = request.served.precisions[0]
+    wide: list[DataType] = [each for each in request.served.precisions if each != "fp8"]
+    precision = wide[0] if wide else "bf16"
     samples = Samples.open(request.passes_path, request.environment())
     points = pass_points(
         model, precision, request.memory_bytes / _cached_bytes(document, precision)

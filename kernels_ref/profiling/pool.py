@@ -11,7 +11,7 @@ TYPES = {
     "fp8": torch.bfloat16,
 }
 """What operands are drawn in; fp8 weights are quantised from bf16."""
-PATTERN_ELEMENTS = 1 << 20
+PATTERN_ELEMENTS = 1 << 18
 ALIGNMENT_ELEMENTS = 64
 MOST_COPIES = 2048
 """Operands so small that more would be needed take no longer than a launch, cold or not."""
@@ -59,8 +59,7 @@ class Pool:
 
     def one(self, shape: Sequence[int], dtype: torch.dtype) -> torch.Tensor:
         """A tensor of *shape* of its own, for what a kernel finds in a cache in a model too."""
-        drawn = torch.randn(math.prod(shape), generator=self._generator) * SPREAD
-        return drawn.to(self.device, dtype).view(*shape)
+        return self._filled(math.prod(shape), dtype).view(*shape)
 
     def release(self) -> None:
         """Give the memory back."""
@@ -83,7 +82,8 @@ class Pool:
     def _filled(self, elements: int, dtype: torch.dtype) -> torch.Tensor:
         """Random numbers; a pattern repeated, since drawing gigabytes takes longer than timing."""
         flat = torch.empty(elements, dtype=dtype, device=self.device)
-        pattern = self.one((min(elements, PATTERN_ELEMENTS),), dtype)
+        drawn = torch.randn(min(elements, PATTERN_ELEMENTS), generator=self._generator)
+        pattern = (drawn * SPREAD).to(self.device, dtype)
         for start in range(0, elements, PATTERN_ELEMENTS):
             part = flat[start : start + PATTERN_ELEMENTS]
             part.copy_(pattern[: len(part)])

@@ -17,6 +17,8 @@ from kernels_ref.profiling.point import Point
 
 MOST_KEPT = 64
 """Samples of a point that are kept, evenly chosen when there were more."""
+COLUMNS = frozenset({"key", "kernel", "precision", "operation", "status", "seconds"})
+"""Without any of them a file is not one of samples."""
 ENVIRONMENT = b"blockcast.environment."
 # They change from minute to minute on one machine.
 VOLATILE = ("clocks", "clocks.sm", "clocks.mem")
@@ -98,10 +100,10 @@ class Samples:
 def _read(path: Path) -> pa.Table:
     try:
         table = pq.read_table(path)
-    except pa.ArrowInvalid as error:
-        rule = f"{path} is no Parquet file: {error}; --fresh replaces it"
+    except (pa.ArrowException, OSError) as error:
+        rule = f"{path} cannot be read as samples: {error}; --fresh replaces it"
         raise SamplesError(rule) from error
-    missing = {"key", "kernel", "precision", "status", "seconds"} - set(table.column_names)
+    missing = COLUMNS - set(table.column_names)
     if missing:
         rule = f"{path} has no column {', '.join(sorted(missing))}; --fresh replaces it"
         raise SamplesError(rule)

@@ -20,8 +20,8 @@ PORTIONS = 10
 OUT_OF_MEMORY = ("can't allocate memory", "out of memory", "not enough memory")
 CALLS_OF_A_POINT = 6
 """Least that it takes: to size the blocks, and the samples themselves."""
-COSTLY = 1.0
-"""A point that takes this many times the clock's longest repeat waits until the others are done."""
+COSTLY = 0.25
+"""A point that takes this share of the clock's longest repeats waits until the others are done."""
 
 Progress = Callable[[float, str], None]
 """Called with the share of the budget that is spent and what is measured."""

@@ -1,0 +1,1 @@
+"""Reads tables that others measured into points that profiles are fitted to."""
