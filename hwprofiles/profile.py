@@ -8,7 +8,7 @@ from pydantic import ConfigDict, Field
 
 from hwprofiles.curves.all_reduce import AllReduceCurve
 from hwprofiles.curves.attention import AttentionCurve
-from hwprofiles.curves.attention_by_rows import AttentionByRowsCurve
+from hwprofiles.curves.attention_table import AttentionTableCurve
 from hwprofiles.curves.gemm import GemmCurve
 from hwprofiles.curves.gemm_by_rows import GemmByRowsCurve
 from hwprofiles.curves.moe import GroupedMoeCurve
@@ -20,7 +20,7 @@ from hwprofiles.rising import SWEEPS, falls
 __all__ = ["HardwareProfile", "Kernels", "Peaks", "Residual", "Source"]
 
 
-AnyAttentionCurve = Annotated[AttentionCurve | AttentionByRowsCurve, Field(discriminator="form")]
+AnyAttentionCurve = Annotated[AttentionCurve | AttentionTableCurve, Field(discriminator="form")]
 DenseCurve = Annotated[GemmCurve | GemmByRowsCurve, Field(discriminator="form")]
 """Closed forms or tables, by their `form`."""
 

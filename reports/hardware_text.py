@@ -130,16 +130,23 @@ def packed(items: Sequence[str], width: int) -> list[str]:
 
 
 def _parameters(curve: Mapping[str, Any]) -> list[str]:
-    names = [name for name in curve if name not in ELSEWHERE]
+    names = [name for name in curve if name not in ELSEWHERE and curve[name] is not None]
     return [words for name in names for words in _parameter(name, curve[name])]
 
 
 def _parameter(name: str, value: Any) -> Iterator[str]:  # noqa: ANN401 (a curve's fields)
     """A field with its unit, which its name ends with; of a table the ends."""
-    if isinstance(value, Mapping):
-        for ranks, rows in value.items():
-            ends = (seconds(rows["seconds"][end]) for end in (0, -1))
-            yield f"{ranks} GPUs {'..'.join(ends)}"
+    if name == "operations":
+        for operation, cost in value.items():
+            rate = prefixed(cost["memory_bytes_per_s"], "B/s")
+            yield f"{operation} {seconds(cost['launch_s'])} {rate}"
+    elif isinstance(value, Mapping):
+        unit = "GPUs" if name == "by_ranks" else "head dim"
+        for key, rows in value.items():
+            ends = "..".join(seconds(rows["seconds"][end]) for end in (0, -1))
+            yield f"{key} {unit} {ends}"
+    elif isinstance(value, str):
+        yield f"{name} {value}"
     elif isinstance(value, list):
         first, last = (quantity(name, value[end])[1] for end in (0, -1))
         yield f"{quantity(name, value[0])[0]} {first}..{last}"

@@ -65,7 +65,7 @@ class Op:
     name: str
     kernel: Kernel
     count: int
-    inputs: dict[str, FloatArray | float]
+    inputs: dict[str, FloatArray | float | str]
     flop: FloatArray
     """All *count* kernels together, as are bytes and link bytes."""
     bytes: FloatArray
@@ -122,10 +122,19 @@ def gemm(
     )
 
 
-def elementwise(name: str, count: int, moved_bytes: FloatArray, row_bytes: float = 0.0) -> Op:
-    """Reads and writes *moved_bytes*; *row_bytes* for a kernel that gives each row to one block."""
+def elementwise(
+    name: str, count: int, moved_bytes: FloatArray, row_bytes: float = 0.0, operation: str = ""
+) -> Op:
+    """Reads and writes *moved_bytes*; *row_bytes* for a kernel that gives each row to one block.
+
+    *operation* names one that a profile may have timed on its own.
+    """
     zero = np.zeros_like(moved_bytes)
-    inputs: dict[str, FloatArray | float] = {"bytes_moved": moved_bytes, "row_bytes": row_bytes}
+    inputs: dict[str, FloatArray | float | str] = {
+        "bytes_moved": moved_bytes,
+        "row_bytes": row_bytes,
+        "operation": operation,
+    }
     return Op(name, "elementwise", count, inputs, zero, count * moved_bytes, zero)
 
 
@@ -133,6 +142,9 @@ def all_reduce(name: str, count: int, message_bytes: FloatArray, ranks: int) -> 
     """Sum over *ranks* GPUs; a ring sends and receives 2 (ranks - 1) / ranks of the message."""
     if ranks > 1:
         zero = np.zeros_like(message_bytes)
-        inputs: dict[str, FloatArray | float] = {"message_bytes": message_bytes, "ranks": ranks}
+        inputs: dict[str, FloatArray | float | str] = {
+            "message_bytes": message_bytes,
+            "ranks": ranks,
+        }
         link = count * message_bytes * 2 * (ranks - 1) / ranks
         yield Op(name, "all_reduce", count, inputs, zero, zero, link)

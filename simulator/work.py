@@ -167,7 +167,9 @@ def _experts(
         shared = experts.shared * width
         yield gemm("shared expert", group.count, tokens, (2 * shared, stack.hidden), precision)
         row = 3 * precision.activation_bytes * shared
-        yield elementwise("swiglu", group.count, row * tokens, row)
+        yield elementwise(
+            "swiglu", group.count, row * tokens, row, f"{placement.precision.computed} swiglu"
+        )
         yield gemm("shared expert", group.count, tokens, (stack.hidden, shared), precision)
 
 
@@ -204,15 +206,21 @@ def _layer_elementwise(
     tensor_parallel, element = placement.tensor_parallel, placement.precision.activation_bytes
     hidden = element * stack.hidden
     # Residual add fused with RMSNorm: two reads and two writes, and the sum read once more.
-    yield elementwise("norm", 2 * count, 4 * hidden * tokens, 5 * hidden)
+    yield elementwise(
+        "norm", 2 * count, 4 * hidden * tokens, 5 * hidden, f"{placement.precision.computed} norm"
+    )
     kv_heads = max(1.0, attention.kv_heads / tensor_parallel)
     heads = attention.query_heads / tensor_parallel + kv_heads
     rotated = element * heads * attention.head_dim
     # Compiled engines fuse the normalisation of queries and keys, where there is one, with this.
-    yield elementwise("rotary", count, 2 * rotated * tokens, 2 * rotated)
+    yield elementwise(
+        "rotary", count, 2 * rotated * tokens, 2 * rotated, f"{placement.precision.computed} rotary"
+    )
     if group.ffn:
         row = 3 * element * group.ffn / tensor_parallel
-        yield elementwise("swiglu", count, row * tokens, row)
+        yield elementwise(
+            "swiglu", count, row * tokens, row, f"{placement.precision.computed} swiglu"
+        )
 
 
 def _head_ops(stack: Stack, load: StepLoad, placement: Placement) -> Iterator[Op]:
@@ -228,7 +236,9 @@ def _head_ops(stack: Stack, load: StepLoad, placement: Placement) -> Iterator[Op
     logits_bytes = placement.precision.activation_bytes * stack.vocab * rows
     yield from all_reduce("logits gather", 1, logits_bytes / 2, ranks)
     confidence_bytes = logits_bytes + PROBABILITY_BYTES * stack.vocab * rows
-    yield elementwise("confidence", 1, confidence_bytes)
+    yield elementwise(
+        "confidence", 1, confidence_bytes, operation=f"{placement.precision.computed} confidence"
+    )
 
 
 def pass_ops(
@@ -246,6 +256,10 @@ def pass_ops(
     for group in stack.layers:
         ops.extend(_layer_ops(stack, group, load, placement, adapter))
     row_bytes = 3 * element * stack.hidden
-    ops.append(elementwise("final norm", 1, 2 * hidden_bytes, row_bytes))
+    ops.append(
+        elementwise(
+            "final norm", 1, 2 * hidden_bytes, row_bytes, f"{placement.precision.computed} norm"
+        )
+    )
     ops.extend(_head_ops(stack, load, placement))
     return ops

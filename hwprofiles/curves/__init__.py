@@ -2,6 +2,7 @@
 
 from hwprofiles.curves.all_reduce import AllReduceCurve
 from hwprofiles.curves.attention import AttentionCurve
+from hwprofiles.curves.attention_table import AttentionTableCurve
 from hwprofiles.curves.gemm import GemmCurve
 from hwprofiles.curves.gemm_by_rows import GemmByRowsCurve
 from hwprofiles.curves.moe import GroupedMoeCurve
@@ -10,6 +11,7 @@ from hwprofiles.curves.streaming import StreamingCurve
 __all__ = [
     "AllReduceCurve",
     "AttentionCurve",
+    "AttentionTableCurve",
     "GemmByRowsCurve",
     "GemmCurve",
     "GroupedMoeCurve",

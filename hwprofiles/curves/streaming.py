@@ -10,7 +10,18 @@ from pydantic import ConfigDict
 from hwprofiles.curves.smooth import outside_domain
 from hwprofiles.kernel_time import KernelTime
 from hwprofiles.provenance import Residual, Source
-from hwprofiles.quantities import Domain, Positive
+from hwprofiles.quantities import Domain, Positive, Text
+
+
+@dataclass(frozen=True)
+class OperationCost:
+    """t = launch + bytes/bandwidth of one operation that was timed on its own."""
+
+    __pydantic_config__: ClassVar[ConfigDict] = ConfigDict(extra="forbid")
+
+    launch_s: Positive
+    memory_bytes_per_s: Positive
+    residual: Residual
 
 
 @dataclass(frozen=True)
@@ -19,7 +30,8 @@ class StreamingCurve:
 
     A kernel that gives each row to one thread block (RMSNorm, rotary, SwiGLU) takes at least the
     time of a row, however few rows there are: *row_bytes_per_s* is what one block moves. A kernel
-    spread over the whole GPU whatever its shape has no row term.
+    spread over the whole GPU whatever its shape has no row term. Operations timed on their own
+    have a launch and a bandwidth of their own: on a CPU they are several kernels.
     """
 
     __pydantic_config__: ClassVar[ConfigDict] = ConfigDict(extra="forbid")
@@ -33,15 +45,21 @@ class StreamingCurve:
     """Of row kernels, on the rows that the row bandwidth was not fitted to."""
     domain: Domain
     source: Source
+    operations: dict[Text, OperationCost] | None = None
+    """By data type and name: bf16 norm, fp32 rotary, bf16 swiglu, fp32 confidence ..."""
 
-    def time(self, bytes_moved: npt.ArrayLike, row_bytes: float = 0.0) -> KernelTime:
+    def time(
+        self, bytes_moved: npt.ArrayLike, row_bytes: float = 0.0, operation: str = ""
+    ) -> KernelTime:
         """Time to read and write *bytes_moved* in all, seconds, in its shape; 0 bytes cost 0.
 
-        *row_bytes* is what one row moves, for a kernel that gives each row to one block.
+        *row_bytes* is what one row moves, for a kernel that gives each row to one block;
+        *operation* its name, by which it may have been timed on its own.
         """
         moved = np.asarray(bytes_moved, dtype=np.float64)
-        memory = moved / self.memory_bytes_per_s
-        alone = self.launch_s + row_bytes / self.row_bytes_per_s
+        own = (self.operations or {}).get(operation)
+        memory = moved / (own or self).memory_bytes_per_s
+        alone = own.launch_s if own else self.launch_s + row_bytes / self.row_bytes_per_s
         launch = np.where(moved > 0, alone, 0.0)
         nothing = np.zeros(moved.shape)
         return KernelTime(
@@ -52,7 +70,12 @@ class StreamingCurve:
             launch_s=launch,
         )
 
-    def outside(self, bytes_moved: npt.ArrayLike, row_bytes: float = 0.0) -> list[str]:
+    def outside(
+        self,
+        bytes_moved: npt.ArrayLike,
+        row_bytes: float = 0.0,
+        operation: str = "",  # noqa: ARG002 (as time)
+    ) -> list[str]:
         """What about this size lies outside the fitted range; one sentence each."""
         values = {"bytes_moved": bytes_moved, "row_bytes": row_bytes}
         return outside_domain(self.domain, values)

@@ -10,17 +10,17 @@ import pandas as pd
 
 from hwprofiles.curves.all_reduce import AllReduceCurve
 from hwprofiles.curves.attention import AttentionCurve
-from hwprofiles.curves.attention_by_rows import AttentionByRowsCurve
+from hwprofiles.curves.attention_table import AttentionTableCurve
 from hwprofiles.curves.gemm import GemmCurve
 from hwprofiles.curves.gemm_by_rows import GemmByRowsCurve
 from hwprofiles.curves.moe import GroupedMoeCurve
 from hwprofiles.curves.streaming import StreamingCurve
 from hwprofiles.fitting.all_reduce import tabulate
 from hwprofiles.fitting.attention import fit_attention
-from hwprofiles.fitting.attention_by_rows import fit_attention_by_rows
+from hwprofiles.fitting.attention_table import fit_attention_table
 from hwprofiles.fitting.choice import best
 from hwprofiles.fitting.device import Device
-from hwprofiles.fitting.gemm import fit_gemm
+from hwprofiles.fitting.gemm import WEIGHT_ELEMENT_BYTES, fit_gemm
 from hwprofiles.fitting.gemm_by_rows import fit_gemm_by_rows
 from hwprofiles.fitting.judging import NOT_YET_JUDGED, column
 from hwprofiles.fitting.moe import fit_moe
@@ -34,7 +34,7 @@ from hwprofiles.fitting.points import (
 )
 from hwprofiles.fitting.scale import Scale
 from hwprofiles.fitting.search import significant, starts
-from hwprofiles.fitting.streaming import fit_streaming, with_rows
+from hwprofiles.fitting.streaming import fit_operations, fit_streaming, with_rows
 from hwprofiles.profile import HardwareProfile, Kernels, Peaks
 from hwprofiles.provenance import Source
 
@@ -45,7 +45,7 @@ PENDING = Source(kind="fitted", text="pending")
 
 DenseCurves = dict[str, GemmCurve | GemmByRowsCurve]
 DenseFit = Callable[[Points], GemmCurve | GemmByRowsCurve]
-AnyAttention = AttentionCurve | AttentionByRowsCurve
+AnyAttention = AttentionCurve | AttentionTableCurve
 AttentionFit = Callable[[Points], AnyAttention]
 
 
@@ -119,6 +119,7 @@ class Measured:
             memory_bytes_per_s=float((streams["bytes_moved"] / streams["seconds"]).max()),
             flop_per_s=max(self.flop_rates.values()),
             launch_s=float(streams["seconds"].min()),
+            most_bytes_per_s=self.device.peaks.memory_bytes_per_s if self.device.peaks else None,
         )
 
     @cached_property
@@ -137,9 +138,20 @@ class Measured:
             bf16_flop_per_s=rates.get("bf16", max(rates.values())),
             fp32_flop_per_s=rates.get("fp32"),
             fp8_flop_per_s=rates.get("fp8"),
-            memory_bytes_per_s=significant(self.scale.memory_bytes_per_s),
+            memory_bytes_per_s=significant(self._fastest_bytes_per_s),
             source=Source(kind="measured", text=f"the fastest points; {self.device.source}"),
         )
+
+    @property
+    def _fastest_bytes_per_s(self) -> float:
+        """Of streams, and of products that read their weights: reading alone may be faster."""
+        reads = [
+            column(points.table, "n") * column(points.table, "k") * WEIGHT_ELEMENT_BYTES[precision]
+            for precision, points in self.required("gemm")
+        ]
+        times = [seconds(points.table) for _, points in self.required("gemm")]
+        fastest = max(float((b / t).max()) for b, t in zip(reads, times, strict=True))
+        return max(fastest, self.scale.memory_bytes_per_s)
 
     def source(self, kernel: str, points: Points, how: str = "") -> Source:
         """Who measured, how many points were fitted, and how the form was chosen."""
@@ -200,20 +212,20 @@ class Measured:
         return made
 
     def _attention_table(self, precision: str, *, is_causal: bool) -> dict[str, AttentionFit]:
-        """The table by rows, where this device tries tables."""
+        """The table, where this device tries tables."""
         if not self.device.tabulates:
             return {}
 
-        def by_rows(points: Points) -> AttentionByRowsCurve:
-            return fit_attention_by_rows(
+        def tabulated(points: Points) -> AttentionTableCurve:
+            return fit_attention_table(
                 points,
-                causal=is_causal,
+                by="keys" if is_causal else "rows",
                 element_bytes=ELEMENT_BYTES[precision],
                 search=self.scale.attention_rows,
                 source=PENDING,
             )
 
-        return {"table by rows": by_rows}
+        return {f"table by {'keys' if is_causal else 'rows'}": tabulated}
 
     def _takes_rate(self, precision: str, prompts: Mapping[str, AnyAttention]) -> bool:
         return self.device.few_full_tiles and precision in prompts
@@ -263,6 +275,13 @@ class Measured:
     def elementwise(self) -> StreamingCurve:
         """Streams first, then what a row costs that one block handles alone."""
         rows = pd.concat([points.table for _, points in self.required("elementwise")])
+        if "operation" in rows:
+            return fit_operations(
+                rows.assign(operation=rows["precision"] + " " + rows["operation"]),
+                self._unseen(rows, "elementwise"),
+                self.scale,
+                self.source("elementwise", Points(rows, self._unseen(rows, "elementwise"))),
+            )
         by_row = rows["row_bytes"].to_numpy() > 0
         streams, row_kernels = rows[~by_row], rows[by_row]
         scale = self.scale

@@ -7,7 +7,7 @@ import numpy as np
 import pandas as pd
 
 from hwprofiles.curves.attention import AttentionCurve
-from hwprofiles.curves.attention_by_rows import AttentionByRowsCurve
+from hwprofiles.curves.attention_table import AttentionTableCurve
 from hwprofiles.fitting.judging import column, residual, span
 from hwprofiles.fitting.points import Points, seconds
 from hwprofiles.fitting.search import Search, fit
@@ -21,7 +21,7 @@ def kv_bytes(rows: pd.DataFrame, element_bytes: float = 2.0) -> FloatArray:
 
 
 def predicted_s(
-    curve: AttentionCurve | AttentionByRowsCurve, rows: pd.DataFrame, element_bytes: float = 2.0
+    curve: AttentionCurve | AttentionTableCurve, rows: pd.DataFrame, element_bytes: float = 2.0
 ) -> FloatArray:
     """What *curve* says for each row: a batch of equal sequences.
 

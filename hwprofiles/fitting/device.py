@@ -2,8 +2,17 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import Any
 
 from hwprofiles.profile import Peaks
+
+
+CPU_ATTENTION: Mapping[str, Any] = {
+    "tile_rows": (32, 64, 256),
+    "row_granules": (8,),
+    "key_splits": 1,
+}
+"""torch's attention on a CPU cuts queries into 32, 64 or 256 rows and never cuts the keys."""
 
 
 @dataclass(frozen=True)

@@ -13,11 +13,20 @@ class Scale:
     memory_bytes_per_s: float
     flop_per_s: float
     launch_s: float
+    most_bytes_per_s: float | None = None
+    """What a data sheet promises: no kernel streams faster, however well that would fit."""
 
     def _launch(self, times: float = 1.0) -> Search:
         return Search(times * self.launch_s, self.launch_s / 30, 3e3 * self.launch_s)
 
     def _memory(self) -> Search:
+        """Of what comes from memory."""
+        peak = self.memory_bytes_per_s
+        most = self.most_bytes_per_s or 1.5 * peak
+        return Search(min(0.7 * peak, 0.9 * most), 0.01 * peak, most)
+
+    def _rows(self) -> Search:
+        """Of activations, which may lie in a cache."""
         peak = self.memory_bytes_per_s
         return Search(0.7 * peak, 0.01 * peak, 1.5 * peak)
 
@@ -84,7 +93,7 @@ class Scale:
         return {
             "launch_s": self._launch(8.0),
             "expert_s": Search(self.launch_s / 30, self.launch_s / 1e4, 1e3 * self.launch_s),
-            "row_bytes_per_s": self._memory(),
+            "row_bytes_per_s": self._rows(),
             "memory_bytes_per_s": self._memory(),
             "flop_per_s": self._compute(),
             "padding_rows": Search(8.0, 1e-1, 3e2),

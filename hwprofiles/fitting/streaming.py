@@ -3,21 +3,74 @@
 from collections.abc import Mapping
 from dataclasses import replace
 
+import numpy as np
+import numpy.typing as npt
 import pandas as pd
 
-from hwprofiles.curves.streaming import StreamingCurve
+from hwprofiles.curves.streaming import OperationCost, StreamingCurve
 from hwprofiles.fitting.judging import NOT_YET_JUDGED, column, residual, span
 from hwprofiles.fitting.points import Points, seconds
-from hwprofiles.fitting.search import Search, fit, starts
+from hwprofiles.fitting.scale import Scale
+from hwprofiles.fitting.search import Search, fit, significant, starts
 from hwprofiles.provenance import Source
 from hwprofiles.quantities import FloatArray
 
+STREAM = "copy"
+"""The operation that streams, without a row or a calculation."""
+LEAST_OF_OPERATION = 8
+"""Points for an operation to have a cost of its own."""
+
 
 def predicted_s(curve: StreamingCurve, rows: pd.DataFrame) -> FloatArray:
-    """What *curve* says for each row of bytes_moved and row_bytes."""
+    """What *curve* says for each row of bytes_moved, row_bytes and, where there is one, operation.
+
+    The operation is named as in the curve: data type and name.
+    """
     fixed = curve.launch_s + column(rows, "row_bytes") / curve.row_bytes_per_s
-    seconds: FloatArray = fixed + column(rows, "bytes_moved") / curve.memory_bytes_per_s
-    return seconds
+    found: FloatArray = fixed + column(rows, "bytes_moved") / curve.memory_bytes_per_s
+    for name, own in (curve.operations or {}).items():
+        mine = (rows["operation"] == name).to_numpy()
+        moved = column(rows, "bytes_moved")[mine]
+        found[mine] = own.launch_s + moved / own.memory_bytes_per_s
+    return found
+
+
+def fit_operations(
+    rows: pd.DataFrame, unseen: npt.NDArray[np.bool_], scale: Scale, source: Source
+) -> StreamingCurve:
+    """The curve of *rows* that name their operation: streams, and a cost for each of the others.
+
+    An operation has no row term: its launch, its own, holds what a row takes.
+    """
+    is_stream = rows["operation"].str.endswith(f" {STREAM}").to_numpy()
+    base = fit_streaming(
+        Points(rows[is_stream], unseen[is_stream]),
+        search=scale.streaming,
+        row_bytes_per_s=significant(scale.memory_bytes_per_s),
+        source=source,
+    )
+    operations = {
+        str(name): _operation(base, Points(mine, unseen[mine.index]), scale)
+        for name, mine in rows.reset_index(drop=True)[~is_stream].groupby("operation")
+        if len(mine) >= LEAST_OF_OPERATION
+    }
+    domain = {name: span(rows[name]) for name in ("bytes_moved", "row_bytes")}
+    curve = replace(base, operations=operations, domain=domain)
+    judges = rows[unseen]
+    return replace(curve, residual=residual(predicted_s(curve, judges), seconds(judges)))
+
+
+def _operation(base: StreamingCurve, points: Points, scale: Scale) -> OperationCost:
+    """Launch and bandwidth of one operation; rows are left to them."""
+    alone = replace(points, table=points.table.assign(row_bytes=0.0))
+    made = fit_streaming(
+        alone, search=scale.streaming, row_bytes_per_s=base.row_bytes_per_s, source=base.source
+    )
+    return OperationCost(
+        launch_s=made.launch_s,
+        memory_bytes_per_s=made.memory_bytes_per_s,
+        residual=made.residual,
+    )
 
 
 def fit_streaming(

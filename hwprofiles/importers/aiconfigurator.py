@@ -64,10 +64,7 @@ def _kernels(collection: Collection) -> Iterator[Found]:
 
 
 def _joined(found: Sequence[Found]) -> pd.DataFrame:
-    named = [
-        each.points.assign(kernel=each.kernel, precision=each.precision, operation="")
-        for each in found
-    ]
+    named = [each.points.assign(kernel=each.kernel, precision=each.precision) for each in found]
     return pd.concat(named, ignore_index=True)
 
 

@@ -44,7 +44,7 @@ def read(folder: Path, board: Board, *, name: str, points: str = "") -> Imported
             lambda path, rows: vidur_attention.queries(path, rows, cold),
         ),
     }
-    _require(folder, found)
+    _require(folder, found, cold)
     device = _device(board, cold, name=name, points=points, layers=layers)
     return Imported(_joined(found), device, f"{board.source}; {board.chip.source}")
 
@@ -65,11 +65,12 @@ def _medians(
     return rows.groupby(list(SIZES[kernel]), sort=True)["seconds"].median().reset_index()
 
 
-def _require(folder: Path, found: dict[str, pd.DataFrame]) -> None:
+def _require(folder: Path, found: dict[str, pd.DataFrame], cold: Cold) -> None:
     """Raise TableError where a kernel that every profile has, or its cold streams, are missing."""
     missing = [kernel for kernel, rows in found.items() if rows.empty]
     streams = found["elementwise"]
-    if not missing and not (streams["row_bytes"] == 0).any():
+    is_cold = (streams["row_bytes"] == 0) & (streams["bytes_moved"] >= cold.whole_bytes)
+    if not missing and not is_cold.any():
         missing = ["elementwise (add)"]
     if missing:
         what = f"has no times of {', '.join(missing)} beyond what fits into the last-level cache"
@@ -78,7 +79,7 @@ def _require(folder: Path, found: dict[str, pd.DataFrame]) -> None:
 
 def _joined(found: dict[str, pd.DataFrame]) -> pd.DataFrame:
     named = [
-        rows.assign(kernel=kernel, precision="bf16", operation="", framework="vidur", version="")
+        rows.assign(kernel=kernel, precision="bf16", framework="vidur", version="")
         for kernel, rows in found.items()
     ]
     return pd.concat(named, ignore_index=True)

@@ -27,23 +27,29 @@ def scatter_kv(
     if new.shape[1] > cache.shape[1]:
         rule = f"{new.shape[1]} queries exceed a capacity of {cache.shape[1]}"
         raise ValueError(rule)
-    _check_range(offsets, query_tokens, cache.shape[1])
-    _scatter(cache, new, offsets, query_tokens)
+    if cache.is_cuda:
+        scatter_by_index(cache, new, offsets, query_tokens)
+    else:
+        _scatter_by_row(cache, new, offsets.tolist(), query_tokens.tolist())
 
 
-def _check_range(offsets: torch.Tensor, query_tokens: torch.Tensor, capacity: int) -> None:
-    if offsets.is_cuda or query_tokens.is_cuda:
-        return
-    for offset, tokens in zip(offsets.tolist(), query_tokens.tolist(), strict=True):
-        if tokens > 0 and not 0 <= offset <= capacity - tokens:
-            rule = f"{tokens} tokens at {offset} do not fit a capacity of {capacity}"
+def _scatter_by_row(
+    cache: torch.Tensor, new: torch.Tensor, offsets: list[int], query_tokens: list[int]
+) -> None:
+    """A copy per row: on a CPU several times faster than index arithmetic for 1 to 32 rows."""
+    for offset, tokens in zip(offsets, query_tokens, strict=True):
+        if tokens > 0 and not 0 <= offset <= cache.shape[1] - tokens:
+            rule = f"{tokens} tokens at {offset} do not fit a capacity of {cache.shape[1]}"
             raise ValueError(rule)
+    for row, (offset, tokens) in enumerate(zip(offsets, query_tokens, strict=True)):
+        cache[row, offset : offset + tokens] = new[row, :tokens]
 
 
 @fused
-def _scatter(
+def scatter_by_index(
     cache: torch.Tensor, new: torch.Tensor, offsets: torch.Tensor, query_tokens: torch.Tensor
 ) -> None:
+    """`scatter_kv` in one indexed write that never looks at the host: what a GPU runs."""
     capacity = cache.shape[1]
     rows = torch.arange(new.shape[0], device=cache.device)[:, None]
     queries = torch.arange(new.shape[1], device=cache.device)

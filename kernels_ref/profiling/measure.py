@@ -12,7 +12,7 @@ import torch
 from hwprofiles import HardwareProfile
 from hwprofiles.derive.datasheet import SHEETS
 from hwprofiles.fitting.assemble import fit_profile
-from hwprofiles.fitting.device import Device
+from hwprofiles.fitting.device import CPU_ATTENTION, Device
 from hwprofiles.fitting.document import document, write
 from hwprofiles.fitting.points import MeasurementError, fitted_rows, masked_over_whole
 from hwprofiles.kernel_shapes import KernelShapes
@@ -30,8 +30,6 @@ from kernels_ref.profiling.spread import spread
 CACHES = 2.0
 """Operands go round a stretch of memory this many times the last-level cache."""
 MOST_OPERAND_BYTES = {"cpu": 2 * 2**30, "cuda": 20 * 2**30}
-CPU_TILES = {"tile_rows": (32, 64, 256), "row_granules": (1, 8, 32), "key_splits": 1}
-"""torch's attention on a CPU cuts queries into 32, 64 or 256 rows and never cuts the keys."""
 
 
 @dataclass(frozen=True)
@@ -141,14 +139,20 @@ def measure(request: Request, progress: Progress) -> Outcome:
 def fit(request: Request) -> HardwareProfile:
     """Fit the profile to the samples there are and write it beside them.
 
-    Raises MeasurementError where a kernel has too few.
+    Raises MeasurementError where a kernel has too few, or too odd ones for curves that rise.
     """
     samples = Samples.open(request.samples_path, request.environment())
     if not samples.rows:
         rule = f"{request.samples_path} has no points yet; a longer --budget measures some"
         raise MeasurementError(rule)
     table = samples.table()
-    profile = fit_profile(fitted_rows(table), _device(request, samples))
+    try:
+        profile = fit_profile(fitted_rows(table), _device(request, samples))
+    except MeasurementError:
+        raise
+    except ValueError as error:
+        rule = f"no profile can be made of {request.samples_path}: {error}"
+        raise MeasurementError(rule) from error
     write(request.profile_path, document(profile, "blockcast profile", "as the machine tells"))
     return profile
 
@@ -156,7 +160,7 @@ def fit(request: Request) -> HardwareProfile:
 def _device(request: Request, samples: Samples) -> Device:
     """What the fits and the profile are told of the machine."""
     told, device = samples.environment, request.device
-    tiles: Mapping[str, Any] = {} if device.type == "cuda" else CPU_TILES
+    tiles: Mapping[str, Any] = {} if device.type == "cuda" else CPU_ATTENTION
     today = dt.datetime.now(tz=dt.UTC).date()
     software = f"torch {told['torch']}, {told['system']}"
     threads = f", {told['threads']} threads" if "threads" in told else ""

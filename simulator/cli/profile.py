@@ -14,6 +14,9 @@ if TYPE_CHECKING:
 # Whose shapes come first unless others are named; a CPU has small shapes of its own.
 MODELS: dict[str, tuple[str, ...]] = {"cpu": (), "cuda": ("qwen3-8b", "llada2-mini")}
 
+MOST_THREADS = 1024
+"""More than any machine has cores; far beyond it torch itself gives up."""
+
 
 @click.command()
 @click.option("--device", type=click.Choice(["cpu", "cuda"]), required=True, help="What to time.")
@@ -29,7 +32,9 @@ MODELS: dict[str, tuple[str, ...]] = {"cpu": (), "cuda": ("qwen3-8b", "llada2-mi
     type=click.Choice(["fp32", "bf16", "fp8"]),
     help="Data types; those the device is good at when absent.",
 )
-@click.option("--threads", type=click.IntRange(1), help="Of the CPU; all cores when absent.")
+@click.option(
+    "--threads", type=click.IntRange(1, MOST_THREADS), help="Of the CPU; all when absent."
+)
 @click.option("--memory", help="Most that operands take, as 2GiB.")
 @click.option("--working-set", help="Operands go round this much, as 8MB; else twice the cache.")
 @click.option("--passes", is_flag=True, help="Time whole forward passes of each --model instead.")
@@ -61,12 +66,14 @@ def command(  # noqa: PLR0913 (one argument per option)
 
     from hwprofiles.fitting.points import MeasurementError
     from hwprofiles.kernel_shapes import KernelShapes
+    from simulator.cost import MissingKernelError
     from simulator.documents import DocumentError, Mistake
     from simulator.kernel_shapes import kernel_shapes
     from simulator.library import MODELS as SHELF
     from simulator.quantities import byte_size, time_span_s
 
     served = [SHELF.get(model) for model in models or MODELS[device]]
+    _check_split(served, tp)
     budget_s = time_span_s("--budget", budget)
     memory_bytes = byte_size("--memory", memory) if memory else None
     working_set_bytes = byte_size("--working-set", working_set) if working_set else None
@@ -100,11 +107,22 @@ def command(  # noqa: PLR0913 (one argument per option)
     except MeasurementError as error:
         what = f"{error}; what was measured is kept, and the same command goes on from it"
         raise DocumentError("profile", [Mistake("", what)]) from error
-    except (NoDeviceError, SamplesError, OSError) as error:
+    except (NoDeviceError, SamplesError, MissingKernelError, OSError) as error:
         raise DocumentError("profile", [Mistake("", str(error))]) from error
     except KeyboardInterrupt as stop:
         what = f"interrupted; what was measured is in {out}, and the same command goes on from it"
         raise DocumentError("profile", [Mistake("", what)]) from stop
+
+
+def _check_split(served: "list[ModelSpec]", tp: int) -> None:
+    """Raise DocumentError unless *tp* GPUs share every model evenly."""
+    from simulator.compatibility import check_split
+    from simulator.scenario import Findings, Parallel
+
+    findings = Findings("--tp")
+    for model in served:
+        check_split(model, {"parallel": Parallel(tp=tp)}, findings)
+    findings.stop()
 
 
 def _time_kernels(asked: "Request", *, as_json: bool) -> None:

@@ -7,7 +7,7 @@ import numpy as np
 import pandas as pd
 
 from hwprofiles import HardwareProfile
-from hwprofiles.curves import AttentionCurve
+from hwprofiles.curves import AttentionCurve, AttentionTableCurve
 from hwprofiles.quantities import FloatArray
 from simulator.hardware_view.measured import MeasuredPoints
 from simulator.hardware_view.panel import (
@@ -29,6 +29,8 @@ QUERIES = (1.0, 16.0, 32.0, 64.0, 128.0, 256.0)
 MOST_PREFIX_SPAN = 1000.0
 """Greatest over least prefix of a curve where none was measured."""
 SHAPE = ("sequences", "query_heads", "kv_heads", "head_dim")
+
+Attention = AttentionCurve | AttentionTableCurve
 
 
 @dataclass(frozen=True)
@@ -59,7 +61,7 @@ class Batch:
         fixed = {name: np.full(keys.shape, getattr(self, name)) for name in SHAPE}
         return {**fixed, "query_tokens": np.broadcast_to(queries, keys.shape), "kv_tokens": keys}
 
-    def seconds(self, curve: AttentionCurve, queries: FloatArray, keys: FloatArray) -> FloatArray:
+    def seconds(self, curve: Attention, queries: FloatArray, keys: FloatArray) -> FloatArray:
         """What *curve* says; b sequences of h KV heads are as much work as one of b * h."""
         return curve.time(
             np.broadcast_to(queries, keys.shape)[np.newaxis],
@@ -70,13 +72,13 @@ class Batch:
             kv_element_bytes=self.kv_element_bytes,
         ).seconds
 
-    def is_outside(self, curve: AttentionCurve, queries: float) -> bool:
+    def is_outside(self, curve: Attention, queries: float) -> bool:
         """Whether *curve* was fitted on no batch with as many query rows per KV head."""
         low, high = curve.domain["rows_per_kv_head"]
         return not low <= queries * self.query_heads / self.kv_heads <= high
 
 
-def _batch(curve: AttentionCurve, precision: str, rows: pd.DataFrame, sequences: float) -> Batch:
+def _batch(curve: Attention, precision: str, rows: pd.DataFrame, sequences: float) -> Batch:
     """Of the points where there are any, else of a common model."""
     if len(rows):
         batch, query_heads, kv_heads, head_dim = middle(rows, SHAPE)
@@ -113,7 +115,7 @@ def _shape(batch: Batch) -> tuple[float, ...]:
     return tuple(float(getattr(batch, name)) for name in SHAPE)
 
 
-def _over_prefix(curve: AttentionCurve, batch: Batch, count: float, rows: pd.DataFrame) -> Series:
+def _over_prefix(curve: Attention, batch: Batch, count: float, rows: pd.DataFrame) -> Series:
     mine = rows[rows["query_tokens"] == count]
     most = min(curve.domain["kv_tokens"][1], curve.domain["kv_bytes"][1] / batch.token_bytes)
     least = max(curve.domain["kv_tokens"][0], most / MOST_PREFIX_SPAN, count)
@@ -161,7 +163,7 @@ def prefill_panels(profile: HardwareProfile, points: MeasuredPoints) -> Iterator
         )
 
 
-def _whole_prompts(curve: AttentionCurve, batch: Batch, rows: pd.DataFrame) -> Series:
+def _whole_prompts(curve: Attention, batch: Batch, rows: pd.DataFrame) -> Series:
     tokens = between(*span(rows, "query_tokens", curve.domain["kv_tokens"]))
     return series(
         "causal",

@@ -33,10 +33,12 @@ class MeasuredPoints:
     def rows(self, kernel: str, precision: str | None = None) -> pd.DataFrame:
         """The points of *kernel*, of one data type where one is given; may have no rows."""
         if kernel not in self.by_kernel:
-            return pd.DataFrame(columns=[*SIZES[kernel], "seconds", "held_out"], dtype=np.float64)
+            columns = [*SIZES[kernel], "seconds", "held_out", "operation"]
+            return pd.DataFrame(columns=columns, dtype=np.float64)
         rows = self.by_kernel[kernel]
         wanted = rows if precision is None else rows[rows["precision"] == precision]
-        return wanted[[*SIZES[kernel], "seconds", "held_out"]]
+        named = wanted.assign(operation=wanted["precision"] + " " + wanted["operation"])
+        return named[[*SIZES[kernel], "seconds", "held_out", "operation"]]
 
 
 NO_POINTS = MeasuredPoints({})

@@ -110,7 +110,11 @@ def series(  # noqa: PLR0913 (what a curve looks like)
 
 def _marks(scales: Scales, rows: pd.DataFrame) -> Marks:
     measured = rows.drop(columns="held_out")
-    sizes = {str(name): measured[name].to_numpy(dtype=np.float64) for name in measured}
+    sizes = {
+        str(name): measured[name].to_numpy(dtype=np.float64)
+        for name in measured
+        if name != "operation"
+    }
     return Marks(
         x=scales.x_of(sizes).tolist(),
         y=scales.y_of(sizes, sizes["seconds"]).tolist(),

@@ -31,13 +31,18 @@ def streaming_panels(profile: HardwareProfile, points: MeasuredPoints) -> Iterat
     """One panel: kernels that stream, and some that give a row to one block."""
     curve = profile.kernels.elementwise
     rows = points.rows("elementwise")
-    curves = [_by_size(curve, rows, width) for width in (0.0, *_widths(curve, rows))]
+    if curve.operations:
+        streams = rows[~rows["operation"].isin(curve.operations)]
+        curves = [_by_size(curve, streams, 0.0)]
+        curves += [_of_operation(curve, rows, name) for name in curve.operations]
+    else:
+        curves = [_by_size(curve, rows, width) for width in (0.0, *_widths(curve, rows))]
     sizes = [x for each in curves for x in (*each.x, *each.marks.x)]
     peak = profile.peaks.memory_bytes_per_s
     yield Panel(
         kernel="elementwise",
         title="Elementwise kernels",
-        note="rows: each is one block's work",
+        note="timed one by one" if curve.operations else "rows: each is one block's work",
         x=SCALES.x,
         y=SCALES.y,
         series=curves,
@@ -64,6 +69,21 @@ def _by_size(curve: StreamingCurve, rows: pd.DataFrame, row_bytes: float) -> Ser
         {"bytes_moved": moved},
         curve.time(moved, row_bytes).seconds,
         p90=(curve.row_residual if row_bytes else curve.residual).p90,
+        rows=mine,
+    )
+
+
+def _of_operation(curve: StreamingCurve, rows: pd.DataFrame, name: str) -> Series:
+    """An operation that was timed on its own, over the sizes that it was timed at."""
+    mine = rows[rows["operation"] == name]
+    moved = between(*span(mine, "bytes_moved", curve.domain["bytes_moved"]))
+    own = (curve.operations or {})[name]
+    return series(
+        name,
+        SCALES,
+        {"bytes_moved": moved},
+        curve.time(moved, operation=name).seconds,
+        p90=own.residual.p90,
         rows=mine,
     )
 

@@ -1,5 +1,7 @@
 """Scatter, gather and move against their naive twins, overlapping ranges included."""
 
+from collections.abc import Callable
+
 import pytest
 
 pytest.importorskip("torch")
@@ -14,6 +16,7 @@ from kernels_ref.kernels.kv_cache import (
     naive_gather_window,
     naive_move_kv,
     naive_scatter_kv,
+    scatter_by_index,
     scatter_kv,
 )
 
@@ -27,14 +30,17 @@ def entries(places: int, start: int = 0) -> torch.Tensor:
     return numbers.reshape(ROWS, places, KV_HEADS, HEAD_DIM)
 
 
+@pytest.mark.parametrize("scatter", [scatter_kv, scatter_by_index])
 @given(queries=st.integers(1, CAPACITY), data=st.data())
-def test_scatter_is_its_naive_twin(queries: int, data: st.DataObject) -> None:
+def test_scatter_is_its_naive_twin(
+    scatter: Callable[..., None], queries: int, data: st.DataObject
+) -> None:
     """Each row's entries land at its own offset, and nothing else changes."""
     tokens = [data.draw(st.integers(0, queries)) for _ in range(ROWS)]
     offsets = [data.draw(st.integers(0, CAPACITY - count)) for count in tokens]
     cache, new = entries(CAPACITY), -1 - entries(queries)
     expected = naive_scatter_kv(cache, new, torch.tensor(offsets), torch.tensor(tokens))
-    scatter_kv(cache, new, torch.tensor(offsets), torch.tensor(tokens))
+    scatter(cache, new, torch.tensor(offsets), torch.tensor(tokens))
 
     assert torch.equal(cache, expected)
 

@@ -31,8 +31,12 @@ LEAST_KNOWN_PREFIX_TOKENS = 1024
 QUERIES = ((1, 16, 32, 64, 128, 256), (4, 8, 17, 33, 61), (2,))
 PREFIXES = ((1024, 8192), (128, 512, 2048, 4096, 32768), (0, 64, 256, 16384))
 SEQUENCES = ((1, 8, 32), (2, 4, 16, 64), (128, 256))
-PROMPTS = ((128, 512, 2048), (64, 256, 1024, 4096), (16, 32, 8192, 16384))
-PROMPT_SEQUENCES = ((1, 4), (16,), (2, 8, 32))
+PROMPTS = (
+    (32, 64, 128, 256, 512, 1024),
+    (16, 48, 96, 192, 384, 768, 2048, 4096),
+    (8192, 16384),
+)
+PROMPT_SEQUENCES = ((1, 2, 4), (8, 16), (32,))
 MOST_PROMPT_TOKENS = 32768
 # The compiler builds one program per shape, so it is asked for few.
 FLEX_LEVEL = 3

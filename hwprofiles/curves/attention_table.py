@@ -1,0 +1,105 @@
+"""Attention whose time is tabulated by the rows that meet a key, or by the keys of a prompt."""
+
+from dataclasses import dataclass
+from typing import ClassVar, Literal
+
+import numpy as np
+import numpy.typing as npt
+from pydantic import ConfigDict
+
+from hwprofiles.curves.attention import (
+    QUERY_ELEMENT_BYTES,
+    HeadCount,
+    attention_sizes,
+    present_sequences,
+)
+from hwprofiles.curves.by_head_dim import SizeTable, at_head_dim, check_head_sizes
+from hwprofiles.curves.smooth import outside_domain
+from hwprofiles.kernel_time import KernelTime
+from hwprofiles.provenance import Residual, Source
+from hwprofiles.quantities import Count, Domain, NonNegative, Positive
+
+
+@dataclass(frozen=True)
+class AttentionTableCurve:
+    """t = launch_s + query rows x row_s + a tabulated part, for each head size measured.
+
+    By rows, for queries over a prefix: KV heads x keys x table(rows of a KV head), the table being
+    what those rows take at one key. By keys, for causal prompts: query heads x queries x share x
+    table(keys), the table being what a query takes that sees all keys, and share the part of them
+    that queries see on average, 1 - (queries - 1) / (2 keys). Both summed over the sequences.
+
+    CPU libraries change their blocking with rows and keys, and their soft-max, which no product
+    hides, does not depend on the head size; so no roofline describes them. row_s is what a query
+    row costs once: packing, storing, writing out.
+    """
+
+    __pydantic_config__: ClassVar[ConfigDict] = ConfigDict(extra="forbid")
+
+    form: Literal["attention-table"]
+    by: Literal["rows", "keys"]
+    launch_s: Positive
+    row_s: NonNegative
+    by_head_dim: dict[Count, SizeTable]
+    memory_bytes_per_s: Positive
+    """The fastest that keys and values were read."""
+    flop_per_s: Positive
+    """The fastest that was calculated."""
+    residual: Residual
+    domain: Domain
+    source: Source
+
+    def __post_init__(self) -> None:
+        """Raise ValueError where no head size is tabulated."""
+        check_head_sizes(self.by_head_dim)
+
+    def time(  # noqa: PLR0913 (a model's sizes)
+        self,
+        query_tokens: npt.ArrayLike,
+        kv_tokens: npt.ArrayLike,
+        *,
+        query_heads: HeadCount,
+        kv_heads: HeadCount,
+        head_dim: int,
+        kv_element_bytes: float,
+    ) -> KernelTime:
+        """Time of one kernel over a batch, seconds; arguments and shape as of `AttentionCurve`."""
+        queries, keys = present_sequences(query_tokens, kv_tokens)
+        share = np.ones(queries.shape)
+        if self.by == "keys":
+            share -= np.maximum(queries - 1.0, 0.0) / (2.0 * np.maximum(keys, 1.0))
+            pieces, sizes = query_heads * queries * share, keys
+        else:
+            pieces, sizes = kv_heads * keys, queries * (query_heads / kv_heads)
+        each_s = at_head_dim(self.by_head_dim, head_dim, np.maximum(sizes, 1.0))
+        work = (pieces * each_s + query_heads * queries * self.row_s).sum(axis=0)
+        launch = np.where(keys.max(axis=0, initial=0.0) > 0, self.launch_s, 0.0)
+        seconds = launch + work
+        element_bytes = max(QUERY_ELEMENT_BYTES, kv_element_bytes)
+        moved = 2.0 * kv_heads * head_dim * kv_element_bytes * keys.sum(axis=0)
+        moved = moved + 2.0 * query_heads * head_dim * element_bytes * queries.sum(axis=0)
+        flop = 4.0 * head_dim * query_heads * (queries * share * keys).sum(axis=0)
+        return KernelTime(
+            seconds=seconds,
+            # The fastest kernels seen may beat what this curve says of a size.
+            compute_s=np.minimum(seconds, flop / self.flop_per_s),
+            memory_s=np.minimum(seconds, moved / self.memory_bytes_per_s),
+            link_s=np.zeros(np.shape(seconds)),
+            launch_s=launch,
+        )
+
+    def outside(  # noqa: PLR0913 (as time)
+        self,
+        query_tokens: npt.ArrayLike,
+        kv_tokens: npt.ArrayLike,
+        *,
+        query_heads: HeadCount,
+        kv_heads: HeadCount,
+        head_dim: int,
+        kv_element_bytes: float,
+    ) -> list[str]:
+        """What about this batch lies outside the fitted range; one sentence each."""
+        queries, keys = present_sequences(query_tokens, kv_tokens)
+        token_bytes = 2.0 * kv_heads * head_dim * kv_element_bytes
+        sizes = attention_sizes(queries, keys, query_heads / kv_heads, token_bytes)
+        return outside_domain(self.domain, sizes | {"head_dim": head_dim})
