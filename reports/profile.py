@@ -1,5 +1,6 @@
 """What was measured on a machine, told in a few lines and a table."""
 
+import statistics
 from collections.abc import Mapping
 from typing import Any
 
@@ -12,7 +13,7 @@ def print_profile(answer: Mapping[str, Any]) -> None:
     out = console()
     counts = f"{answer['measured']} points measured now"
     if answer["skipped"]:
-        counts += f", {answer['skipped']} too large for the memory allowed"
+        counts += f", {answer['skipped']} too large for memory or refused"
     if answer["left"]:
         counts += f", {answer['left']} of the grid left: the same command goes on"
     out.print(counts)
@@ -52,7 +53,7 @@ def print_passes(answer: Mapping[str, Any]) -> None:
         errors = sorted(abs(row["error"]) for row in answer["passes"])
         out.print(table("Whole forward passes", columns, rows))
         out.print(
-            f"{len(errors)} passes: median error {percent(errors[len(errors) // 2])}, "
+            f"{len(errors)} passes: median error {percent(statistics.median(errors))}, "
             f"worst {percent(errors[-1])}; nothing here was fitted to them"
         )
     else:

@@ -25,7 +25,7 @@ def byte_size(option: str, text: str) -> float:
     """Bytes of 500MB or 2GiB; raises DocumentError naming *option*."""
     try:
         size = float(TypeAdapter(ByteSize).validate_python(text))
-    except ValidationError:
+    except (ValidationError, OverflowError):
         size = 0.0
     if size <= 0:
         what = f"memory is a number above zero with a unit, as 500MB or 2GiB, got {shown(text)}"

@@ -29,6 +29,12 @@ from kernels_ref.profiling.spread import spread
 
 CACHES = 2.0
 """Operands go round a stretch of memory this many times the last-level cache."""
+VISITS = {"cpu": 5, "cuda": 1}
+"""A CPU is shared with whatever else runs, and a virtual one with neighbours nobody sees."""
+REPEATS = {"cpu": {"least_s": 0.01, "most_s": 0.05}, "cuda": {"least_s": 0.02, "most_s": 0.1}}
+"""Of one visit; many short ones see more of a shared machine's moods than few long ones."""
+SPARE_CORES = 1
+"""Threads that wait for one another are as slow as the one that something else disturbs."""
 MOST_OPERAND_BYTES = {"cpu": 2 * 2**30, "cuda": 20 * 2**30}
 
 
@@ -106,7 +112,7 @@ def request(  # noqa: PLR0913 (what a user may choose)
         name=name,
         folder=folder,
         served=beside | Served.of(shapes),
-        threads=threads or os.cpu_count() or 1,
+        threads=threads or max(1, (os.cpu_count() or 1) - SPARE_CORES),
         budget_s=budget_s,
         memory_bytes=memory_bytes or MOST_OPERAND_BYTES[device],
         working_set_bytes=working_set_bytes,
@@ -120,7 +126,7 @@ def measure(request: Request, progress: Progress) -> Outcome:
     """
     samples = Samples.open(request.samples_path, request.environment())
     torch.set_num_threads(request.threads)
-    clock = Clock(request.device, request.threads)
+    clock = Clock(request.device, request.threads, **REPEATS[request.device.type])
     with torch.inference_mode():
         outcome = run(
             grid(request.served),
@@ -128,6 +134,7 @@ def measure(request: Request, progress: Progress) -> Outcome:
             pool=request.pool(),
             clock=clock,
             budget_s=request.budget_s,
+            visits=VISITS[request.device.type],
             progress=progress,
         )
     if request.device.type == "cuda" and torch.cuda.device_count() > 1:
@@ -163,6 +170,8 @@ def _device(request: Request, samples: Samples) -> Device:
     tiles: Mapping[str, Any] = {} if device.type == "cuda" else CPU_ATTENTION
     today = dt.datetime.now(tz=dt.UTC).date()
     software = f"torch {told['torch']}, {told['system']}"
+    visits = VISITS[device.type]
+    repeats = "medians of repeats" + (f", the fastest of {visits} visits" if visits > 1 else "")
     threads = f", {told['threads']} threads" if "threads" in told else ""
     return Device(
         name=request.name,
@@ -170,7 +179,7 @@ def _device(request: Request, samples: Samples) -> Device:
         memory_bytes=environment.memory_bytes(device),
         last_level_cache_bytes=environment.last_level_cache_bytes(device),
         multiprocessors=environment.multiprocessors(device, request.threads),
-        source=f"blockcast profile on {told['device']}{threads}, {software}, {today}",
+        source=f"blockcast profile on {told['device']}{threads}, {software}, {today}; {repeats}",
         peaks=_data_sheet(told["device"]),
         tabulates=True,
         environment=dict(told),

@@ -15,9 +15,10 @@ from hwprofiles.fitting.points import DONE
 from hwprofiles.quantities import FloatArray
 from kernels_ref.profiling.point import Point
 
+DONE_WITH = 1_000_000
 MOST_KEPT = 64
 """Samples of a point that are kept, evenly chosen when there were more."""
-COLUMNS = frozenset({"key", "kernel", "precision", "operation", "status", "seconds"})
+COLUMNS = frozenset({"key", "kernel", "precision", "operation", "status", "seconds", "visits"})
 """Without any of them a file is not one of samples."""
 ENVIRONMENT = b"blockcast.environment."
 # They change from minute to minute on one machine.
@@ -58,8 +59,19 @@ class Samples:
             raise SamplesError(rule)
         return cls(path, environment, {row["key"]: row for row in table.to_pylist()})
 
+    def visits(self, point: Point) -> int:
+        """How often *point* was measured; one that cannot be is done with."""
+        row = self.rows.get(point.key)
+        if row is None:
+            return 0
+        return int(row["visits"]) if row["status"] == DONE else DONE_WITH
+
     def add(self, point: Point, samples_s: FloatArray, status: str = DONE) -> None:
-        """Keep the samples of *point*, or why there are none."""
+        """Keep the samples of a visit of *point* if it was the fastest, or why there are none."""
+        visits = self.visits(point)
+        if visits and (status != DONE or np.median(samples_s) >= self.rows[point.key]["seconds"]):
+            self.rows[point.key]["visits"] = visits + 1
+            return
         kept = samples_s
         if len(kept) > MOST_KEPT:
             kept = kept[np.linspace(0, len(kept) - 1, MOST_KEPT).astype(int)]
@@ -74,6 +86,7 @@ class Samples:
             "flop": point.flop,
             "bytes": point.bytes,
             "status": status,
+            "visits": visits + 1,
             "seconds": middle,
             "spread": (high - low) / middle,
             "samples_s": [float(np.float32(sample)) for sample in kept],

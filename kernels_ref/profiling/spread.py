@@ -37,7 +37,7 @@ def spread(device: str) -> Served:
     if device == "cuda":
         return replace(
             Served.of(LARGE, level=1),
-            precisions=("bf16",),
+            precisions=("bf16", "fp8"),
             attention_backends=("flash", "cudnn", "flex"),
         )
     return replace(Served.of(SMALL) | Served.of(MIDDLE, level=1), precisions=("fp32", "bf16"))

@@ -33,7 +33,7 @@ MOST_THREADS = 1024
     help="Data types; those the device is good at when absent.",
 )
 @click.option(
-    "--threads", type=click.IntRange(1, MOST_THREADS), help="Of the CPU; all when absent."
+    "--threads", type=click.IntRange(1, MOST_THREADS), help="Of the CPU; all but one when absent."
 )
 @click.option("--memory", help="Most that operands take, as 2GiB.")
 @click.option("--working-set", help="Operands go round this much, as 8MB; else twice the cache.")
@@ -85,6 +85,7 @@ def command(  # noqa: PLR0913 (one argument per option)
     from kernels_ref.profiling.environment import NoDeviceError
     from kernels_ref.profiling.measure import request
     from kernels_ref.profiling.samples import SamplesError
+    from kernels_ref.profiling.session import RefusedError
 
     try:
         asked = request(
@@ -107,7 +108,7 @@ def command(  # noqa: PLR0913 (one argument per option)
     except MeasurementError as error:
         what = f"{error}; what was measured is kept, and the same command goes on from it"
         raise DocumentError("profile", [Mistake("", what)]) from error
-    except (NoDeviceError, SamplesError, MissingKernelError, OSError) as error:
+    except (NoDeviceError, SamplesError, RefusedError, MissingKernelError, OSError) as error:
         raise DocumentError("profile", [Mistake("", str(error))]) from error
     except KeyboardInterrupt as stop:
         what = f"interrupted; what was measured is in {out}, and the same command goes on from it"

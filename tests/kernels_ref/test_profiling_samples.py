@@ -173,12 +173,14 @@ def test_samples_are_thinned_evenly(tmp_path: Path) -> None:
     assert row["seconds"] == 500.5
 
 
-def test_a_point_measured_again_replaces_itself(tmp_path: Path) -> None:
+def test_of_several_visits_the_fastest_counts(tmp_path: Path) -> None:
     """The key is the same for the same measurement, and another size is another key."""
     samples = Samples(tmp_path / "a.parquet", HERE)
-    samples.add(GEMM, np.full(5, 1.0))
-    samples.add(GEMM, np.full(5, 2.0))
-    assert [row["seconds"] for row in samples.rows.values()] == [2.0]
+    for visit, seconds in enumerate((2.0, 1.0, 3.0)):
+        assert samples.visits(GEMM) == visit
+        samples.add(GEMM, np.full(5, seconds))
+    (row,) = samples.rows.values()
+    assert (row["seconds"], row["visits"], row["samples_s"]) == (1.0, 3, [1.0] * 5)
     changed = [
         Point("lm_head", "bf16", GEMM.sizes, 0, 12.0, 12.0),
         Point("gemm", "fp32", GEMM.sizes, 0, 12.0, 12.0),

@@ -18,7 +18,7 @@ from kernels_ref.profiling.clock import Call, Clock
 from kernels_ref.profiling.point import Point
 from kernels_ref.profiling.pool import DoesNotFitError, Pool
 from kernels_ref.profiling.samples import Samples
-from kernels_ref.profiling.session import Calls, Outcome, run
+from kernels_ref.profiling.session import Calls, Outcome, RefusedError, run
 
 HERE = {"device": "a chip"}
 POOL = Pool(torch.device("cpu"), working_set_bytes=1e3, most_bytes=1e6)
@@ -162,9 +162,26 @@ def test_what_does_not_fit_is_noted_and_the_rest_measured(
     assert session(points(4), again, clock, 9.0, calls).left == 0
 
 
-@pytest.mark.parametrize(
-    "error", [RuntimeError("sizes do not match"), ValueError("bad"), KeyboardInterrupt()]
-)
+def test_a_refused_size_is_noted_and_a_broken_device_stops(
+    tmp_path: Path, clock: FakeClock
+) -> None:
+    """A library that has no kernel for a size is written down; ten in a row are an error."""
+    samples = new(tmp_path)
+    no_kernel = RuntimeError("No available kernel. Aborting execution.\nmore")
+    outcome = session(points(4), samples, clock, 99.0, raising(2.0, no_kernel))
+    assert outcome == Outcome(measured=3, skipped=1, left=0)
+    (status,) = {row["status"] for row in samples.rows.values()} - {"measured"}
+    assert status == "skipped: refused: No available kernel. Aborting execution."
+
+    def broken(_point: Point, _pool: Pool) -> list[Call]:
+        raise no_kernel
+
+    with pytest.raises(RefusedError, match="No available kernel"):
+        session(points(40)[4:], samples, clock, 99.0, {"gemm": broken})
+    assert len(samples.rows) == 4 + 9
+
+
+@pytest.mark.parametrize("error", [ValueError("bad"), KeyboardInterrupt()])
 def test_other_errors_stop_the_session_and_lose_nothing(
     tmp_path: Path, clock: FakeClock, error: BaseException
 ) -> None:
@@ -247,3 +264,23 @@ def test_a_real_session_measures_real_kernels(tmp_path: Path) -> None:
     outcome = run(smallest, samples, pool=POOL, clock=clock, budget_s=30.0)
     assert outcome == Outcome(measured=6, skipped=0, left=0)
     assert all(row["seconds"] > 0 for row in samples.rows.values())
+
+
+def test_visits_lie_apart_and_the_fastest_counts(tmp_path: Path, clock: FakeClock) -> None:
+    """Each point is visited as often as asked, others in between; a second session adds none."""
+    samples = Samples(tmp_path / "a.parquet", HERE)
+    visited: list[float] = []
+
+    def calls(point: Point, _pool: Pool) -> list[Call]:
+        visited.append(point.sizes["m"])
+        seconds = 1e-3 / visited.count(point.sizes["m"])
+        return [lambda: seconds]
+
+    wanted = points(3)
+    first, second = (
+        run(wanted, samples, pool=POOL, clock=clock, budget_s=100, visits=2, calls={"gemm": calls})
+        for _ in range(2)
+    )
+    assert visited == [1.0, 2.0, 3.0] * 2
+    assert (first.measured, first.left, second.measured) == (3, 0, 0)
+    assert [row["seconds"] for row in samples.rows.values()] == [5e-4] * 3
