@@ -11,7 +11,7 @@ from kernels_ref.kernels.visibility import whole
 from kernels_ref.pass_shape import ExpertShape, LayerShape, PassShape
 from kernels_ref.passes import RandomDecoder
 from kernels_ref.profiling.clock import Call, Clock
-from kernels_ref.profiling.measure import Request
+from kernels_ref.profiling.measure import REPEATS, VISITS, Request
 from kernels_ref.profiling.point import DataType, Point
 from kernels_ref.profiling.pool import TYPES
 from kernels_ref.profiling.samples import Samples
@@ -125,8 +125,9 @@ def measure_passes(
             points,
             samples,
             pool=request.pool(),
-            clock=Clock(request.device, request.threads),
+            clock=Clock(request.device, request.threads, **REPEATS[request.device.type]),
             budget_s=request.budget_s,
+            visits=VISITS[request.device.type],
             progress=progress,
             calls={KERNEL: lambda point, _pool: pass_calls(decoder, request.device, point)},
         )

@@ -110,7 +110,8 @@ def test_streams_and_the_launch_floor_come_first(device: str) -> None:
     streams = [point for point in points(device) if point.operation == STREAM]
     assert list(points(device)[: len(streams)]) == streams
     smallest = {p.precision for p in streams if p.sizes["bytes_moved"] == LAUNCH_BYTES}
-    assert smallest == {point.precision for point in points(device)}
+    # Nothing but weights is ever fp8.
+    assert smallest == {point.precision for point in points(device)} - {"fp8"}
     assert max(point.sizes["bytes_moved"] for point in streams) >= 1e9
 
 
