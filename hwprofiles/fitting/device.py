@@ -6,7 +6,6 @@ from typing import Any
 
 from hwprofiles.profile import Peaks
 
-
 CPU_ATTENTION: Mapping[str, Any] = {
     "tile_rows": (32, 64, 256),
     "row_granules": (8,),

@@ -172,7 +172,7 @@ def _device(request: Request, samples: Samples) -> Device:
     software = f"torch {told['torch']}, {told['system']}"
     visits = VISITS[device.type]
     repeats = "medians of repeats" + (f", the fastest of {visits} visits" if visits > 1 else "")
-    threads = f", {told['threads']} threads" if "threads" in told else ""
+    threads = f", {_counted(told['threads'], 'thread')}" if "threads" in told else ""
     return Device(
         name=request.name,
         description=f"{told['device']}{threads}, measured by blockcast profile",
@@ -187,6 +187,10 @@ def _device(request: Request, samples: Samples) -> Device:
         notes=_notes(samples),
         **tiles,
     )
+
+
+def _counted(number: str, thing: str) -> str:
+    return f"{number} {thing}" + ("" if number == "1" else "s")
 
 
 def _data_sheet(device_name: str) -> Peaks | None:

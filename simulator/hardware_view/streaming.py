@@ -7,6 +7,7 @@ import pandas as pd
 
 from hwprofiles import HardwareProfile
 from hwprofiles.curves import StreamingCurve
+from hwprofiles.fitting.streaming import STREAM
 from hwprofiles.quantities import FloatArray
 from simulator.hardware_view.measured import MeasuredPoints
 from simulator.hardware_view.panel import (
@@ -32,7 +33,7 @@ def streaming_panels(profile: HardwareProfile, points: MeasuredPoints) -> Iterat
     curve = profile.kernels.elementwise
     rows = points.rows("elementwise")
     if curve.operations:
-        streams = rows[~rows["operation"].isin(curve.operations)]
+        streams = rows[rows["operation"].astype(str).str.endswith(f" {STREAM}")]
         curves = [_by_size(curve, streams, 0.0)]
         curves += [_of_operation(curve, rows, name) for name in curve.operations]
     else:
