@@ -113,8 +113,9 @@ def run(  # noqa: PLR0913 (what a session needs)
                     point for point in due if taken[point.key] and samples.visits(point) < visits
                 ]
         for point in waiting:
-            for _ in range(samples.visits(point), visits):
-                session.take(point, whatever_it_costs=True)
+            for _ in range(visits):
+                if samples.visits(point) < visits:
+                    session.take(point, whatever_it_costs=True)
     finally:
         session.close()
     left = sum(not samples.visits(point) for point in wanted)

@@ -284,3 +284,18 @@ def test_visits_lie_apart_and_the_fastest_counts(tmp_path: Path, clock: FakeCloc
     assert visited == [1.0, 2.0, 3.0] * 2
     assert (first.measured, first.left, second.measured) == (3, 0, 0)
     assert [row["seconds"] for row in samples.rows.values()] == [5e-4] * 3
+
+
+def test_what_waits_and_then_does_not_fit_is_skipped_once(tmp_path: Path, clock: FakeClock) -> None:
+    """A costly point without room counts once, however many visits were asked for."""
+    cheap, costly = points(1, flop=1e9), Point("gemm", "bf16", {"m": 9.0}, 0, 1e12, 0.0)
+    outcome = run(
+        [*cheap, costly],
+        new(tmp_path),
+        pool=POOL,
+        clock=clock,
+        budget_s=99,
+        visits=3,
+        calls=raising(9.0, DoesNotFitError("too large")),
+    )
+    assert outcome == Outcome(measured=1, skipped=1, left=0)
