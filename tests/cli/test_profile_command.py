@@ -20,7 +20,7 @@ from simulator.library import HARDWARE
 from tests.cli.command import INSTALLED, Answer, call
 
 ROOT = Path(__file__).parents[2]
-SMALL_DECODER = ROOT / "examples/small-decoder.yaml"
+SMALL_DECODER = ROOT / "examples/models/small-decoder.yaml"
 # One thread and warm operands: a quick answer, not a good one.
 QUICK = ("--device", "cpu", "--threads", 1, "--memory", "20MB", "--working-set", "1MB")
 OF_EACH = 24

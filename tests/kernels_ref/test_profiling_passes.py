@@ -20,7 +20,7 @@ from kernels_ref.profiling.point import Point
 from simulator.library import MODELS
 
 ROOT = Path(__file__).parents[2]
-SMALL = str(ROOT / "examples/small-decoder.yaml")
+SMALL = str(ROOT / "examples/models/small-decoder.yaml")
 CPU = torch.device("cpu")
 # What makes a model large and says nothing about how it is built.
 SHRUNK = {"hidden": 16, "vocab": 32, "ffn": 8, "head_dim": 8, "window_tokens": 4}
