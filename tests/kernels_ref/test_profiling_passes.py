@@ -162,7 +162,7 @@ def test_measured_passes(
 def _hasty(build: Callable[..., None]) -> Callable[..., None]:
     """A clock that repeats for a millisecond only."""
 
-    def made(self: Clock, device: torch.device, threads: int) -> None:
+    def made(self: Clock, device: torch.device, threads: int, **_repeats: float) -> None:
         build(self, device, threads, least_s=1e-3, most_s=2e-3)
 
     return made
