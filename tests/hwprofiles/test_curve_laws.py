@@ -30,7 +30,9 @@ def total(time: KernelTime) -> float:
 def attention(profile: HardwareProfile, kind: str) -> AttentionCurve:
     """The curve of that kind."""
     kernels = profile.kernels
-    return (kernels.attention_extend if kind == "extend" else kernels.attention_prefill)["bf16"]
+    curve = (kernels.attention_extend if kind == "extend" else kernels.attention_prefill)["bf16"]
+    assert isinstance(curve, AttentionCurve)
+    return curve
 
 
 def attend(
@@ -156,17 +158,15 @@ def test_sequences_without_queries_are_absent(
 
 def test_attention_over_a_vast_cache_streams_it(profile: HardwareProfile) -> None:
     """One query over very many keys takes the bytes over the bandwidth, below the peak."""
-    time = attend(profile.kernels.attention_extend["bf16"], [(1, 10**6)] * 64, (32, 8))
+    time = attend(attention(profile, "extend"), [(1, 10**6)] * 64, (32, 8))
     rate = 64 * 10**6 * 8 * 128 * 2 * 2 / total(time)
-    assert rate == pytest.approx(
-        profile.kernels.attention_extend["bf16"].memory_bytes_per_s, rel=0.04
-    )
+    assert rate == pytest.approx(attention(profile, "extend").memory_bytes_per_s, rel=0.04)
     assert rate < profile.peaks.memory_bytes_per_s
 
 
 def test_attention_of_many_queries_grows_by_the_tile(profile: HardwareProfile) -> None:
     """Beyond a full tile each 128 rows more cost what prompts pay: 1.7-1.8 us per 128 keys."""
-    curve = profile.kernels.attention_extend["bf16"]
+    curve = attention(profile, "extend")
     few, many = (total(attend(curve, [(q, 2**17 - q)] * 33, (32, 8))) for q in (2048, 4096))
     tiles = 33 * 8 * (4096 - 2048) * 4 / 128
     assert 1.6e-6 < (many - few) / tiles * 132 / (2**17 / 128) < 1.9e-6
@@ -174,7 +174,7 @@ def test_attention_of_many_queries_grows_by_the_tile(profile: HardwareProfile) -
 
 def test_attention_keeps_the_axes_after_the_sequence(profile: HardwareProfile) -> None:
     """Many steps in one call give what one call per step gives."""
-    curve = profile.kernels.attention_extend["bf16"]
+    curve = attention(profile, "extend")
     queries = np.array([32.0, 0.0, 1.0])
     keys = np.array([[100.0, 5_000.0], [7.0, 9.0], [60_000.0, 70_000.0]])
     shape: dict[str, Any] = {

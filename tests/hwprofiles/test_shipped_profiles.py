@@ -12,6 +12,7 @@ from pydantic import TypeAdapter, ValidationError
 
 import hwprofiles
 from hwprofiles import HardwareProfile
+from hwprofiles.curves import AttentionCurve
 
 PACKAGE = Path(hwprofiles.__file__).parent
 DOCUMENTS = sorted(hwprofiles.DATA.glob("*.yaml"))
@@ -69,6 +70,7 @@ def test_no_fitted_rate_beats_the_data_sheet(profile: HardwareProfile) -> None:
     for attention in (kernels.attention_extend["bf16"], kernels.attention_prefill["bf16"]):
         assert attention.flop_per_s < peaks.bf16_flop_per_s
         assert attention.memory_bytes_per_s < peaks.memory_bytes_per_s
+        assert isinstance(attention, AttentionCurve)
         assert attention.multiprocessors == profile.multiprocessors
 
 

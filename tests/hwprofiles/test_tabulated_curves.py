@@ -1,6 +1,7 @@
 """Tabulated curves and operations timed one by one: values by hand, and what always holds."""
 
 from dataclasses import replace
+from typing import Any
 
 import numpy as np
 import pytest
@@ -40,7 +41,12 @@ BY_ROWS = AttentionTableCurve(
 BY_KEYS = replace(
     BY_ROWS, by="keys", by_head_dim={32: SizeTable(sizes=[10.0, 1000.0], seconds=[1e-6, 1e-4])}
 )
-SHAPE = {"query_heads": 8.0, "kv_heads": 2.0, "head_dim": 32, "kv_element_bytes": 4.0}
+SHAPE: dict[str, Any] = {
+    "query_heads": 8.0,
+    "kv_heads": 2.0,
+    "head_dim": 32,
+    "kv_element_bytes": 4.0,
+}
 
 
 def test_rows_by_hand() -> None:

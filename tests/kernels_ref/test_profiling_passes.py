@@ -14,7 +14,7 @@ import torch
 from hwprofiles.kernel_shapes import KernelShapes
 from kernels_ref.passes import RandomDecoder
 from kernels_ref.profiling.clock import Clock
-from kernels_ref.profiling.measure import Request, request
+from kernels_ref.profiling.measure import VISITS, Request, request
 from kernels_ref.profiling.passes import measure_passes, pass_calls, pass_points, pass_shape
 from kernels_ref.profiling.point import Point
 from simulator.library import MODELS
@@ -138,6 +138,7 @@ def test_measured_passes(
 ) -> None:
     """Times above zero in the first wide data type, kept beside the profile, and gone on with."""
     monkeypatch.setattr(Clock, "__init__", _hasty(Clock.__init__))
+    monkeypatch.setitem(VISITS, "cpu", 1)
     told: list[str] = []
     samples = measure_passes(
         asked(tmp_path, *precisions),
