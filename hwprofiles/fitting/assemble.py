@@ -133,7 +133,10 @@ class Measured:
     @property
     def peaks(self) -> Peaks:
         """What was measured at most, where no data sheet says what could be."""
-        rates = {name: significant(rate) for name, rate in self.flop_rates.items()}
+        rates = {
+            name: significant(max(rate, self._head_rates.get(name, 0.0)))
+            for name, rate in self.flop_rates.items()
+        }
         return Peaks(
             bf16_flop_per_s=rates.get("bf16", max(rates.values())),
             fp32_flop_per_s=rates.get("fp32"),
@@ -141,6 +144,14 @@ class Measured:
             memory_bytes_per_s=significant(self._fastest_bytes_per_s),
             source=Source(kind="measured", text=f"the fastest points; {self.device.source}"),
         )
+
+    @property
+    def _head_rates(self) -> dict[str, float]:
+        """The fastest LM head of each data type: wide products may beat those of a layer."""
+        return {
+            precision: float((2.0 * _volume(rows) / seconds(rows)).max())
+            for precision, rows in self.rows("lm_head").items()
+        }
 
     @property
     def _fastest_bytes_per_s(self) -> float:

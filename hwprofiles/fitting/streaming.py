@@ -17,7 +17,7 @@ from hwprofiles.quantities import FloatArray
 
 STREAM = "copy"
 """The operation that streams, without a row or a calculation."""
-LEAST_OF_OPERATION = 8
+LEAST_OF_OPERATION = 3
 """Points for an operation to have a cost of its own."""
 
 

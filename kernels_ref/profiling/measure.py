@@ -170,8 +170,9 @@ def _device(request: Request, samples: Samples) -> Device:
     tiles: Mapping[str, Any] = {} if device.type == "cuda" else CPU_ATTENTION
     today = dt.datetime.now(tz=dt.UTC).date()
     software = f"torch {told['torch']}, {told['system']}"
-    visits = VISITS[device.type]
-    repeats = "medians of repeats" + (f", the fastest of {visits} visits" if visits > 1 else "")
+    visits = samples.table()["visits"]
+    fastest = f", the fastest of {visits.min():.0f} to {visits.max():.0f} visits"
+    repeats = "medians of repeats" + (fastest if visits.max() > 1 else "")
     threads = f", {_counted(told['threads'], 'thread')}" if "threads" in told else ""
     return Device(
         name=request.name,

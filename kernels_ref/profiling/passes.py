@@ -116,6 +116,7 @@ def measure_passes(
     points = pass_points(
         model, precision, request.memory_bytes / _cached_bytes(document, precision)
     )
+    points = [point for point in points if _context_tokens(point) <= document["max_context_tokens"]]
     torch.set_num_threads(request.threads)
     with torch.inference_mode():
         decoder = RandomDecoder(
@@ -132,6 +133,10 @@ def measure_passes(
             calls={KERNEL: lambda point, _pool: pass_calls(decoder, request.device, point)},
         )
     return samples
+
+
+def _context_tokens(point: Point) -> float:
+    return point.sizes["prefix_tokens"] + point.sizes["query_tokens"]
 
 
 def _cached_bytes(model: Mapping[str, Any], precision: DataType) -> float:
