@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator
 from dataclasses import dataclass, fields
+from pathlib import PurePath
 from typing import Annotated, Any, ClassVar
 
 from pydantic import ConfigDict, Field
@@ -23,6 +24,19 @@ __all__ = ["HardwareProfile", "Kernels", "Peaks", "Residual", "Source"]
 AnyAttentionCurve = Annotated[AttentionCurve | AttentionTableCurve, Field(discriminator="form")]
 DenseCurve = Annotated[GemmCurve | GemmByRowsCurve, Field(discriminator="form")]
 """Closed forms or tables, by their `form`."""
+
+
+_ATTENTION = frozenset({"rows_per_kv_head", "kv_tokens", "kv_bytes", "sequences", "head_dim"})
+DOMAINS = {
+    "gemm": frozenset({"m", "n", "k"}),
+    "lm_head": frozenset({"m", "n", "k"}),
+    "attention_extend": _ATTENTION,
+    "attention_prefill": _ATTENTION,
+    "moe": frozenset({"tokens", "active_experts", "hidden", "expert_ffn", "top_k", "experts"}),
+    "elementwise": frozenset({"bytes_moved", "row_bytes"}),
+    "all_reduce": frozenset({"message_bytes", "ranks"}),
+}
+"""The sizes of each kernel whose fitted range a curve gives."""
 
 
 @dataclass(frozen=True)
@@ -90,7 +104,14 @@ class HardwareProfile:
     """File beside the profile with the points that its curves were fitted to and judged on."""
 
     def __post_init__(self) -> None:
-        """Raise ValueError where a curve goes down as work goes up, naming the points."""
+        """Raise ValueError where a curve falls as work rises, naming the points.
+
+        Also where a curve does not say on which sizes it was fitted, or the points do not lie
+        beside the profile.
+        """
+        if self.points is not None and PurePath(self.points).name != self.points:
+            rule = f"points is the name of a file beside the profile, got {self.points!r}"
+            raise ValueError(rule)
         found = [
             f"{kernel} {name}: {fall}" if name else f"{kernel}: {fall}"
             for kernel, name, curve in self.kernels.curves()
@@ -100,3 +121,9 @@ class HardwareProfile:
         if found:
             rule = f"more work never takes less time; {'; '.join(found)}"
             raise ValueError(rule)
+        for kernel, name, curve in self.kernels.curves():
+            missing = sorted(DOMAINS[kernel] - set(curve.domain))
+            if missing:
+                where = f"{kernel} {name}".strip()
+                rule = f"domain of {where} lacks the range of {', '.join(missing)}"
+                raise ValueError(rule)

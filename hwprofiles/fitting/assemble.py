@@ -38,6 +38,8 @@ from hwprofiles.fitting.streaming import fit_operations, fit_streaming, with_row
 from hwprofiles.profile import HardwareProfile, Kernels, Peaks
 from hwprofiles.provenance import Source
 
+WORST_MEDIAN = 3.0
+"""Held-out points off by more than fourfold are no times of such a kernel."""
 LEAST_POINTS = 20
 """Of a kernel and data type for a curve to be fitted."""
 ELEMENT_BYTES = {"bf16": 2.0, "fp32": 4.0, "fp8": 2.0}
@@ -56,6 +58,19 @@ def fit_profile(table: pd.DataFrame, device: Device) -> HardwareProfile:
     measured often enough.
     """
     measured = Measured(table, device)
+    profile = _profile(measured, device)
+    wild = [
+        f"{precision} {kernel} ({curve.residual.median:.0%})".strip()
+        for kernel, precision, curve in profile.kernels.curves()
+        if curve.residual.median > WORST_MEDIAN
+    ]
+    if wild:
+        rule = f"{device.source}: no curve follows these times: {', '.join(wild)} off in the median"
+        raise MeasurementError(rule)
+    return profile
+
+
+def _profile(measured: "Measured", device: Device) -> HardwareProfile:
     prompts = measured.prefill()
     return HardwareProfile(
         name=device.name,

@@ -72,7 +72,8 @@ class Request:
     def rotated_bytes(self) -> float:
         """What operands go round."""
         cache = environment.last_level_cache_bytes(self.device)
-        return CACHES * cache if self.working_set_bytes is None else self.working_set_bytes
+        wanted = CACHES * cache if self.working_set_bytes is None else self.working_set_bytes
+        return min(wanted, self.memory_bytes)
 
     def environment(self) -> dict[str, str]:
         """What the samples are taken on, and how."""

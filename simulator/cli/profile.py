@@ -72,6 +72,11 @@ def command(  # noqa: PLR0913 (one argument per option)
     from simulator.library import MODELS as SHELF
     from simulator.quantities import byte_size, time_span_s
 
+    if name is not None and (not name.strip() or Path(name).name != name):
+        what = f"a name is one part of a path, without separators, got {name!r}"
+        raise DocumentError("--name", [Mistake("", what)])
+    if out.exists() and not out.is_dir():
+        raise DocumentError(str(out), [Mistake("", "is a file; -o needs a folder")])
     served = [SHELF.get(model) for model in models or MODELS[device]]
     _check_split(served, tp)
     budget_s = time_span_s("--budget", budget)

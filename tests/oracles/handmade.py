@@ -7,12 +7,18 @@ import numpy as np
 import numpy.typing as npt
 import yaml
 
+from hwprofiles.profile import DOMAINS
 from simulator.deployment import Deployment, build
 from simulator.request import Request
 from simulator.step_cost import StepCost, price_steps
 
 SOURCE = {"kind": "datasheet", "text": "by hand"}
-FIT = {"residual": {"median": 0.0, "p90": 0.0, "points": 0}, "domain": {}, "source": SOURCE}
+SIZES = sorted(frozenset().union(*DOMAINS.values()))
+FIT = {
+    "residual": {"median": 0.0, "p90": 0.0, "points": 0},
+    "domain": {size: [0.0, 1e12] for size in SIZES},
+    "source": SOURCE,
+}
 
 
 def gemm(launch_s: float, memory_bytes_per_s: float, flop_per_s: float) -> dict[str, Any]:
