@@ -11,12 +11,11 @@ from pathlib import Path
 import pandas as pd
 
 from hwprofiles import HardwareProfile
-from hwprofiles.derive.datasheet import SHEETS
+from hwprofiles.derive.datasheet import sheets_of
 from hwprofiles.fitting import attention, gemm, moe, streaming
 from hwprofiles.fitting.points import fitted_rows
 from simulator.library import HARDWARE
-
-ELEMENT_BYTES = {"bf16": 2.0, "fp32": 4.0}
+from simulator.model import ELEMENT_BYTES
 
 
 def ratios(profile: HardwareProfile, kernel: str, precision: str, rows: pd.DataFrame) -> pd.Series:
@@ -36,17 +35,12 @@ def ratios(profile: HardwareProfile, kernel: str, precision: str, rows: pd.DataF
     return pd.Series(found / rows["seconds"].to_numpy(float))
 
 
-def other_of(profile: HardwareProfile) -> list[str]:
-    """The shipped profiles of the GPU that *profile* was measured on."""
-    device = (profile.environment or {}).get("device", "")
-    return [name for name, sheet in SHEETS.items() if sheet.measured_as.split("_")[0] in device]
-
-
 def main(path: str, others: list[str]) -> None:
     """Print a line per kernel and profile."""
     own = HARDWARE.get(path)
     samples = fitted_rows(pd.read_parquet(Path(path).with_name(own.points or "")))
-    profiles = [own, *(HARDWARE.get(name) for name in others or other_of(own))]
+    same_gpu = sheets_of((own.environment or {}).get("device", ""))
+    profiles = [own, *(HARDWARE.get(name) for name in others or same_gpu)]
     print(f"{'curve':28}{'profile':24}{'points':>7}{'median ratio':>14}{'median error':>14}")
     for (kernel, precision), rows in samples.groupby(["kernel", "precision"]):
         for profile in profiles:

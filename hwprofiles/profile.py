@@ -26,15 +26,16 @@ DenseCurve = Annotated[GemmCurve | GemmByRowsCurve, Field(discriminator="form")]
 """Closed forms or tables, by their `form`."""
 
 
-_ATTENTION = frozenset({"rows_per_kv_head", "kv_tokens", "kv_bytes", "sequences", "head_dim"})
+_PRODUCT = ("m", "n", "k")
+_ATTENTION = ("rows_per_kv_head", "kv_tokens", "kv_bytes", "sequences", "head_dim")
 DOMAINS = {
-    "gemm": frozenset({"m", "n", "k"}),
-    "lm_head": frozenset({"m", "n", "k"}),
+    "gemm": _PRODUCT,
+    "lm_head": _PRODUCT,
     "attention_extend": _ATTENTION,
     "attention_prefill": _ATTENTION,
-    "moe": frozenset({"tokens", "active_experts", "hidden", "expert_ffn", "top_k", "experts"}),
-    "elementwise": frozenset({"bytes_moved", "row_bytes"}),
-    "all_reduce": frozenset({"message_bytes", "ranks"}),
+    "moe": ("tokens", "active_experts", "hidden", "expert_ffn", "top_k", "experts"),
+    "elementwise": ("bytes_moved", "row_bytes"),
+    "all_reduce": ("message_bytes", "ranks"),
 }
 """The sizes of each kernel whose fitted range a curve gives."""
 
@@ -122,7 +123,7 @@ class HardwareProfile:
             rule = f"more work never takes less time; {'; '.join(found)}"
             raise ValueError(rule)
         for kernel, name, curve in self.kernels.curves():
-            missing = sorted(DOMAINS[kernel] - set(curve.domain))
+            missing = sorted(set(DOMAINS[kernel]) - set(curve.domain))
             if missing:
                 where = f"{kernel} {name}".strip()
                 rule = f"domain of {where} lacks the range of {', '.join(missing)}"

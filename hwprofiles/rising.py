@@ -58,11 +58,8 @@ def _falls_along(
     values: FloatArray,
 ) -> Iterator[str]:
     per_sequence = size in {"query_tokens", "kv_tokens"}
-    if size == "row_bytes":
-        times = np.array([float(curve.time(**fixed | {size: float(v)}).seconds) for v in values])
-    else:
-        asked = fixed | {size: values[np.newaxis] if per_sequence else values}
-        times = np.broadcast_to(curve.time(**asked).seconds, values.shape)
+    asked = fixed | {size: values[np.newaxis] if per_sequence else values}
+    times = np.broadcast_to(curve.time(**asked).seconds, values.shape)
     for at in np.flatnonzero(np.diff(times) < -TOLERANCE * times[:-1]):
         before, after = (f"{times[i]:.4g} s at {size} {values[i]:g}" for i in (at, at + 1))
         yield f"{before}, but {after}"

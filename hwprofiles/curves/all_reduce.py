@@ -8,7 +8,7 @@ import numpy.typing as npt
 from pydantic import ConfigDict
 
 from hwprofiles.curves.smooth import outside_domain
-from hwprofiles.curves.tables import check_rising
+from hwprofiles.curves.tables import between_rows, check_rising
 from hwprofiles.kernel_time import KernelTime
 from hwprofiles.provenance import Residual, Source
 from hwprofiles.quantities import Count, Domain, FloatArray, Positive
@@ -30,11 +30,9 @@ class MessageTable:
     def lookup(self, message_bytes: FloatArray) -> FloatArray:
         """Seconds, linear between rows in the logarithms; flat below, last slope above."""
         sizes, times = np.asarray(self.message_bytes), np.asarray(self.seconds)
-        inside = np.interp(np.log(message_bytes), np.log(sizes), np.log(times))
         last_slope = (times[-1] - times[-2]) / (sizes[-1] - sizes[-2])
-        beyond = np.maximum(message_bytes - sizes[-1], 0.0) * last_slope
-        seconds: FloatArray = np.exp(inside) + beyond
-        return seconds
+        beyond: FloatArray = np.maximum(message_bytes - sizes[-1], 0.0) * last_slope
+        return between_rows(message_bytes, self.message_bytes, self.seconds) + beyond
 
 
 @dataclass(frozen=True)

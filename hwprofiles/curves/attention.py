@@ -28,6 +28,42 @@ HeadCount = float | FloatArray
 
 
 @dataclass(frozen=True)
+class HeadShape:
+    """The heads that a batch is asked with, and what a number of their cache takes."""
+
+    query_heads: HeadCount
+    kv_heads: HeadCount
+    head_dim: int
+    kv_element_bytes: float
+
+    @property
+    def token_bytes(self) -> HeadCount:
+        """Keys and values of one token."""
+        return 2.0 * self.kv_heads * self.head_dim * self.kv_element_bytes
+
+    def moved_bytes(self, queries: FloatArray, keys: FloatArray) -> FloatArray:
+        """Keys and values read, queries read and outputs written, of sequences along axis 0."""
+        element_bytes = max(QUERY_ELEMENT_BYTES, self.kv_element_bytes)
+        query_bytes = 2.0 * self.query_heads * self.head_dim * element_bytes * queries.sum(axis=0)
+        moved: FloatArray = self.token_bytes * keys.sum(axis=0) + query_bytes
+        return moved
+
+    def outside(
+        self, domain: Domain, query_tokens: npt.ArrayLike, kv_tokens: npt.ArrayLike
+    ) -> list[str]:
+        """What about a batch lies outside *domain*; one sentence each."""
+        queries, keys = present_sequences(query_tokens, kv_tokens)
+        values: dict[str, npt.ArrayLike] = {
+            "rows_per_kv_head": queries * (self.query_heads / self.kv_heads),
+            "kv_tokens": keys,
+            "kv_bytes": self.token_bytes * keys.sum(axis=0),
+            "sequences": (queries > 0).sum(axis=0),
+            "head_dim": self.head_dim,
+        }
+        return outside_domain(domain, values)
+
+
+@dataclass(frozen=True)
 class AttentionCurve:
     """t = launch + split + ((waves - 1) * wave_s, (bytes/bandwidth, flop/rate)_p)_q.
 
@@ -78,15 +114,8 @@ class AttentionCurve:
         """
         queries, keys = present_sequences(query_tokens, kv_tokens)
         rows = queries * (query_heads / kv_heads)
-        kv_bytes = 2.0 * kv_heads * head_dim * kv_element_bytes * keys.sum(axis=0)
-        query_bytes = (
-            2.0
-            * query_heads
-            * head_dim
-            * max(QUERY_ELEMENT_BYTES, kv_element_bytes)
-            * queries.sum(axis=0)
-        )
-        memory = np.asarray((kv_bytes + query_bytes) / self.memory_bytes_per_s)
+        shape = HeadShape(query_heads, kv_heads, head_dim, kv_element_bytes)
+        memory = np.asarray(shape.moved_bytes(queries, keys) / self.memory_bytes_per_s)
         longest = np.asarray(keys.max(axis=0, initial=0.0))
         work = self._row_keys(rows, keys, queries_per_row=kv_heads / query_heads, heads=kv_heads)
         # A row meets a key in two products of head_dim: for the score and for the value.
@@ -115,10 +144,8 @@ class AttentionCurve:
         kv_element_bytes: float,
     ) -> list[str]:
         """What about this batch lies outside the fitted range; one sentence each."""
-        queries, keys = present_sequences(query_tokens, kv_tokens)
-        token_bytes = 2.0 * kv_heads * head_dim * kv_element_bytes
-        sizes = attention_sizes(queries, keys, query_heads / kv_heads, token_bytes)
-        return outside_domain(self.domain, sizes | {"head_dim": head_dim})
+        shape = HeadShape(query_heads, kv_heads, head_dim, kv_element_bytes)
+        return shape.outside(self.domain, query_tokens, kv_tokens)
 
     def _row_keys(
         self, rows: FloatArray, keys: FloatArray, *, queries_per_row: HeadCount, heads: HeadCount
@@ -141,18 +168,6 @@ class AttentionCurve:
         alone = (tile * keys).max(axis=0, initial=0.0) * self.multiprocessors / self.key_splits
         pairs: FloatArray = np.maximum(shared, alone)
         return pairs
-
-
-def attention_sizes(
-    queries: FloatArray, keys: FloatArray, heads_per_kv_head: HeadCount, token_bytes: HeadCount
-) -> dict[str, npt.ArrayLike]:
-    """What a batch is in the terms of a curve's domain; a token has *token_bytes* cached."""
-    return {
-        "rows_per_kv_head": queries * heads_per_kv_head,
-        "kv_tokens": keys,
-        "kv_bytes": token_bytes * keys.sum(axis=0),
-        "sequences": (queries > 0).sum(axis=0),
-    }
 
 
 def present_sequences(

@@ -7,14 +7,8 @@ import numpy as np
 import numpy.typing as npt
 from pydantic import ConfigDict
 
-from hwprofiles.curves.attention import (
-    QUERY_ELEMENT_BYTES,
-    HeadCount,
-    attention_sizes,
-    present_sequences,
-)
+from hwprofiles.curves.attention import HeadCount, HeadShape, present_sequences
 from hwprofiles.curves.by_head_dim import SizeTable, at_head_dim, check_head_sizes
-from hwprofiles.curves.smooth import outside_domain
 from hwprofiles.kernel_time import KernelTime
 from hwprofiles.provenance import Residual, Source
 from hwprofiles.quantities import Count, Domain, NonNegative, Positive
@@ -75,9 +69,8 @@ class AttentionTableCurve:
         work = (pieces * each_s + query_heads * queries * self.row_s).sum(axis=0)
         launch = np.where(keys.max(axis=0, initial=0.0) > 0, self.launch_s, 0.0)
         seconds = launch + work
-        element_bytes = max(QUERY_ELEMENT_BYTES, kv_element_bytes)
-        moved = 2.0 * kv_heads * head_dim * kv_element_bytes * keys.sum(axis=0)
-        moved = moved + 2.0 * query_heads * head_dim * element_bytes * queries.sum(axis=0)
+        shape = HeadShape(query_heads, kv_heads, head_dim, kv_element_bytes)
+        moved = shape.moved_bytes(queries, keys)
         flop = 4.0 * head_dim * query_heads * (queries * share * keys).sum(axis=0)
         return KernelTime(
             seconds=seconds,
@@ -99,7 +92,5 @@ class AttentionTableCurve:
         kv_element_bytes: float,
     ) -> list[str]:
         """What about this batch lies outside the fitted range; one sentence each."""
-        queries, keys = present_sequences(query_tokens, kv_tokens)
-        token_bytes = 2.0 * kv_heads * head_dim * kv_element_bytes
-        sizes = attention_sizes(queries, keys, query_heads / kv_heads, token_bytes)
-        return outside_domain(self.domain, sizes | {"head_dim": head_dim})
+        shape = HeadShape(query_heads, kv_heads, head_dim, kv_element_bytes)
+        return shape.outside(self.domain, query_tokens, kv_tokens)

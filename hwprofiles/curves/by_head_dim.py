@@ -7,7 +7,7 @@ from typing import ClassVar
 import numpy as np
 from pydantic import ConfigDict
 
-from hwprofiles.curves.tables import check_rising
+from hwprofiles.curves.tables import check_rising, in_proportion_above
 from hwprofiles.quantities import FloatArray, Positive
 
 
@@ -26,10 +26,7 @@ class SizeTable:
 
     def lookup(self, sizes: FloatArray) -> FloatArray:
         """Linear in the logarithms; flat below, in proportion to the size above."""
-        known, times = np.asarray(self.sizes), np.asarray(self.seconds)
-        inside = np.exp(np.interp(np.log(sizes), np.log(known), np.log(times)))
-        found: FloatArray = inside * np.maximum(sizes / known[-1], 1.0)
-        return found
+        return in_proportion_above(sizes, self.sizes, self.seconds)
 
 
 def check_head_sizes(tables: Mapping[int, SizeTable]) -> None:

@@ -8,7 +8,7 @@ import numpy.typing as npt
 from pydantic import ConfigDict
 
 from hwprofiles.curves.smooth import outside_domain
-from hwprofiles.curves.tables import check_rising
+from hwprofiles.curves.tables import check_rising, in_proportion_above
 from hwprofiles.kernel_time import KernelTime
 from hwprofiles.provenance import Residual, Source
 from hwprofiles.quantities import Domain, FloatArray, Positive
@@ -66,10 +66,7 @@ class GemmByRowsCurve:
 
     def weight_time_s(self, m: FloatArray) -> FloatArray:
         """Seconds that m rows take at one weight."""
-        rows, times = np.asarray(self.rows), np.asarray(self.weight_s)
-        inside = np.exp(np.interp(np.log(m), np.log(rows), np.log(times)))
-        seconds: FloatArray = inside * np.maximum(m / rows[-1], 1.0)
-        return seconds
+        return in_proportion_above(m, self.rows, self.weight_s)
 
     def outside(self, m: npt.ArrayLike, n: npt.ArrayLike, k: npt.ArrayLike) -> list[str]:
         """What about these sizes lies outside the fitted range; one sentence each."""

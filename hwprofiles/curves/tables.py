@@ -1,7 +1,11 @@
-"""What every table of times must be: readable, and never faster for more work."""
+"""What every table of times must be, never faster for more work, and how it is read."""
 
 import itertools
 from collections.abc import Sequence
+
+import numpy as np
+
+from hwprofiles.quantities import FloatArray
 
 LEAST_ROWS = 2
 MOST_NAMED = 5
@@ -31,6 +35,19 @@ def check_rising(
     if falling:
         rule = f"{time_name} never goes down as {size_name} goes up, but does from {_some(falling)}"
         raise ValueError(rule)
+
+
+def between_rows(sizes: FloatArray, known: Sequence[float], times: Sequence[float]) -> FloatArray:
+    """Times at *sizes*, linear between rows in the logarithms; flat below and above the table."""
+    found: FloatArray = np.exp(np.interp(np.log(sizes), np.log(known), np.log(times)))
+    return found
+
+
+def in_proportion_above(
+    sizes: FloatArray, known: Sequence[float], times: Sequence[float]
+) -> FloatArray:
+    """As `between_rows`, but above the table in proportion to the size."""
+    return between_rows(sizes, known, times) * np.maximum(sizes / known[-1], 1.0)
 
 
 def _some(words: Sequence[str]) -> str:

@@ -45,3 +45,12 @@ SHEETS = {
     "h100-sxm": _hopper("H100_SXM", "H100", memory_bytes=80e9, bytes_per_s=3.35e12),
     "h200-sxm": _hopper("H200_SXM", "H200", memory_bytes=141e9, bytes_per_s=4.8e12),
 }
+
+
+def sheets_of(device_name: str) -> dict[str, Sheet]:
+    """The sheets of the GPU that a driver calls *device_name*, by profile; none where unknown."""
+    return {
+        name: sheet
+        for name, sheet in SHEETS.items()
+        if sheet.measured_as.split("_", maxsplit=1)[0] in device_name
+    }

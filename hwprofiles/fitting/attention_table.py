@@ -11,16 +11,13 @@ from hwprofiles.curves.by_head_dim import SizeTable
 from hwprofiles.fitting.attention import attention_domain, kv_bytes, predicted_s
 from hwprofiles.fitting.judging import NOT_YET_JUDGED, column, residual
 from hwprofiles.fitting.points import Points, seconds
-from hwprofiles.fitting.rising_table import rising_table
-from hwprofiles.fitting.search import Search, fit, significant, starts
+from hwprofiles.fitting.rising_table import NOTHING_YET, fit_with_table, rising_table
+from hwprofiles.fitting.search import Search, significant, starts
 from hwprofiles.provenance import Source
 from hwprofiles.quantities import FloatArray
 
-ROUNDS = 8
-"""Of fitting the launch to the tables and the tables to the launch; more change nothing."""
 LEAST_SIZES = 2
 """Different sizes that a head size needs for a table."""
-_NOTHING_YET = SizeTable(sizes=[1.0, 2.0], seconds=[1.0, 1.0])
 
 
 def fit_attention_table(
@@ -39,22 +36,20 @@ def fit_attention_table(
         form="attention-table",
         by=by,
         **starts(search),
-        by_head_dim={1: _NOTHING_YET},
+        by_head_dim={1: SizeTable(sizes=NOTHING_YET, seconds=NOTHING_YET)},
         memory_bytes_per_s=significant((kv_bytes(seen, element_bytes) / seconds(seen)).max()),
         flop_per_s=significant((flop / seconds(seen)).max()),
         residual=NOT_YET_JUDGED,
         domain=attention_domain(points.table, element_bytes),
         source=source,
     )
-    curve = replace(curve, by_head_dim=_tables(seen, curve))
-    for _ in range(ROUNDS):
-        curve = fit(
-            curve,
-            search,
-            predict=lambda trial: predicted_s(trial, seen, element_bytes),
-            measured_s=seconds(seen),
-        )
-        curve = replace(curve, by_head_dim=_tables(seen, curve))
+    curve = fit_with_table(
+        curve,
+        search,
+        predict=lambda trial: predicted_s(trial, seen, element_bytes),
+        measured_s=seconds(seen),
+        tabulated=lambda trial: replace(trial, by_head_dim=_tables(seen, trial)),
+    )
     judged_s = predicted_s(curve, judges, element_bytes)
     return replace(curve, residual=residual(judged_s, seconds(judges)))
 

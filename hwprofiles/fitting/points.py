@@ -8,30 +8,13 @@ import numpy.typing as npt
 import pandas as pd
 
 from hwprofiles.fitting.judging import column, held_out
+from hwprofiles.profile import DOMAINS
 from hwprofiles.quantities import FloatArray
 
-SIZES: Mapping[str, tuple[str, ...]] = {
-    "gemm": ("m", "n", "k"),
-    "lm_head": ("m", "n", "k"),
-    "attention_extend": (
-        "sequences",
-        "query_tokens",
-        "kv_tokens",
-        "query_heads",
-        "kv_heads",
-        "head_dim",
-    ),
-    "attention_prefill": (
-        "sequences",
-        "query_tokens",
-        "kv_tokens",
-        "query_heads",
-        "kv_heads",
-        "head_dim",
-    ),
-    "moe": ("tokens", "active_experts", "hidden", "expert_ffn", "top_k", "experts"),
-    "elementwise": ("bytes_moved", "row_bytes"),
-    "all_reduce": ("message_bytes", "ranks"),
+_BATCH = ("sequences", "query_tokens", "kv_tokens", "query_heads", "kv_heads", "head_dim")
+SIZES: Mapping[str, tuple[str, ...]] = DOMAINS | {
+    "attention_extend": _BATCH,
+    "attention_prefill": _BATCH,
 }
 """The columns that describe a point of each kernel, named as its cost curve's inputs."""
 

@@ -1,14 +1,20 @@
 """A table of seconds per piece of work that rises with the rows, out of noisy times."""
 
+from collections.abc import Callable, Mapping
+
 import numpy as np
 import pandas as pd
 from scipy.optimize import isotonic_regression
 
-from hwprofiles.fitting.search import significant
+from hwprofiles.fitting.search import Curve, Search, fit, significant
 from hwprofiles.quantities import FloatArray
 
 # Work takes at least this share of a time, even if what is fixed would explain it alone.
 LEAST_SHARE = 0.2
+NOTHING_YET = [1.0, 2.0]
+"""Rows and times of a table that is still to be made."""
+ROUNDS = 8
+"""Of fitting parameters and table in turn; more change nothing."""
 
 
 def rising_table(
@@ -28,6 +34,21 @@ def rising_table(
         np.unique(rows).tolist(),
         [significant(value) for value in np.exp(rising.x)],
     )
+
+
+def fit_with_table(
+    curve: Curve,
+    search: Mapping[str, Search],
+    *,
+    predict: Callable[[Curve], FloatArray],
+    measured_s: FloatArray,
+    tabulated: Callable[[Curve], Curve],
+) -> Curve:
+    """*curve*, the parameters of *search* fitted to its table and the table to them, in turn."""
+    curve = tabulated(curve)
+    for _ in range(ROUNDS):
+        curve = tabulated(fit(curve, search, predict=predict, measured_s=measured_s))
+    return curve
 
 
 def _weighted_median(points: pd.DataFrame) -> float:

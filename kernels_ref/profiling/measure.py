@@ -10,13 +10,12 @@ from typing import Any, cast
 import torch
 
 from hwprofiles import HardwareProfile
-from hwprofiles.derive.datasheet import SHEETS
+from hwprofiles.derive.datasheet import sheets_of
 from hwprofiles.fitting.assemble import fit_profile
 from hwprofiles.fitting.device import CPU_ATTENTION, Device
 from hwprofiles.fitting.document import document, write
 from hwprofiles.fitting.points import MeasurementError, fitted_rows, masked_over_whole
 from hwprofiles.kernel_shapes import KernelShapes
-from hwprofiles.profile import Peaks
 from kernels_ref.profiling import environment
 from kernels_ref.profiling.clock import Clock
 from kernels_ref.profiling.point import DataType
@@ -87,6 +86,10 @@ class Request:
         """What operands are cut from."""
         return Pool(self.device, working_set_bytes=self.rotated_bytes, most_bytes=self.memory_bytes)
 
+    def clock(self) -> Clock:
+        """What calls are timed by."""
+        return Clock(self.device, self.threads, **REPEATS[self.device.type])
+
 
 def request(  # noqa: PLR0913 (what a user may choose)
     device: str,
@@ -127,13 +130,12 @@ def measure(request: Request, progress: Progress) -> Outcome:
     """
     samples = Samples.open(request.samples_path, request.environment())
     torch.set_num_threads(request.threads)
-    clock = Clock(request.device, request.threads, **REPEATS[request.device.type])
     with torch.inference_mode():
         outcome = run(
             grid(request.served),
             samples,
             pool=request.pool(),
-            clock=clock,
+            clock=request.clock(),
             budget_s=request.budget_s,
             visits=VISITS[request.device.type],
             progress=progress,
@@ -182,7 +184,7 @@ def _device(request: Request, samples: Samples) -> Device:
         last_level_cache_bytes=environment.last_level_cache_bytes(device),
         multiprocessors=environment.multiprocessors(device, request.threads),
         source=f"blockcast profile on {told['device']}{threads}, {software}, {today}; {repeats}",
-        peaks=_data_sheet(told["device"]),
+        peaks=next((sheet.peaks for sheet in sheets_of(told["device"]).values()), None),
         tabulates=True,
         environment=dict(told),
         points=request.samples_path.name,
@@ -193,14 +195,6 @@ def _device(request: Request, samples: Samples) -> Device:
 
 def _counted(number: str, thing: str) -> str:
     return f"{number} {thing}" + ("" if number == "1" else "s")
-
-
-def _data_sheet(device_name: str) -> Peaks | None:
-    """The peaks of a GPU whose data sheet is known."""
-    for sheet in SHEETS.values():
-        if sheet.measured_as.split("_", maxsplit=1)[0] in device_name:
-            return sheet.peaks
-    return None
 
 
 def _notes(samples: Samples) -> dict[str, str]:

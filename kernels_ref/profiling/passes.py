@@ -10,8 +10,8 @@ from kernels_ref.kernels.moe import Router
 from kernels_ref.kernels.visibility import whole
 from kernels_ref.pass_shape import ExpertShape, LayerShape, PassShape
 from kernels_ref.passes import RandomDecoder
-from kernels_ref.profiling.clock import Call, Clock
-from kernels_ref.profiling.measure import REPEATS, VISITS, Request
+from kernels_ref.profiling.clock import Call
+from kernels_ref.profiling.measure import VISITS, Request
 from kernels_ref.profiling.point import DataType, Point
 from kernels_ref.profiling.pool import TYPES
 from kernels_ref.profiling.samples import Samples
@@ -126,7 +126,7 @@ def measure_passes(
             points,
             samples,
             pool=request.pool(),
-            clock=Clock(request.device, request.threads, **REPEATS[request.device.type]),
+            clock=request.clock(),
             budget_s=request.budget_s,
             visits=VISITS[request.device.type],
             progress=progress,

@@ -6,6 +6,8 @@ from typing import Literal
 
 DataType = Literal["bf16", "fp8", "fp32"]
 
+ELEMENT_BYTES: Mapping[DataType, float] = {"fp32": 4.0, "bf16": 2.0, "fp8": 1.0}
+
 
 @dataclass(frozen=True)
 class Point:

@@ -13,7 +13,7 @@ from simulator.request import Request
 from simulator.step_cost import StepCost, price_steps
 
 SOURCE = {"kind": "datasheet", "text": "by hand"}
-SIZES = sorted(frozenset().union(*DOMAINS.values()))
+SIZES = sorted({size for sizes in DOMAINS.values() for size in sizes})
 FIT = {
     "residual": {"median": 0.0, "p90": 0.0, "points": 0},
     "domain": {size: [0.0, 1e12] for size in SIZES},

@@ -17,12 +17,11 @@ from kernels_ref.kernels.attention import Backend, attention, prepare
 from kernels_ref.kernels.kv_cache import scatter_kv
 from kernels_ref.kernels.visibility import causal, whole
 from kernels_ref.profiling.clock import Call
-from kernels_ref.profiling.point import DataType, Point
+from kernels_ref.profiling.point import ELEMENT_BYTES, DataType, Point
 from kernels_ref.profiling.pool import TYPES, Pool
 from kernels_ref.profiling.served import Served, leveled
 
 KERNELS = ("attention_extend", "attention_prefill")
-ELEMENT_BYTES = {"bf16": 2.0, "fp32": 4.0}
 
 # On a GPU few queries over a long prefix are what decoders that emit blocks do most, and nobody
 # has measured them, so they come first.

@@ -10,7 +10,7 @@ from kernels_ref.kernels.rms_norm import add_rms_norm
 from kernels_ref.kernels.rotary import rotary
 from kernels_ref.kernels.swiglu import swiglu
 from kernels_ref.profiling.clock import Call
-from kernels_ref.profiling.point import DataType, Point
+from kernels_ref.profiling.point import ELEMENT_BYTES, DataType, Point
 from kernels_ref.profiling.pool import TYPES, Pool
 from kernels_ref.profiling.served import Served, leveled
 
@@ -22,7 +22,6 @@ FIRST = -10
 STREAM_BYTES = tuple(4**power for power in range(6, 16))
 ROWS = ((1, 16, 256), (4, 64, 1024), (2, 8, 32, 128, 512, 2048))
 HEAD_DIM = 64
-ELEMENT_BYTES = {"bf16": 2.0, "fp32": 4.0}
 # Of a row of width w: norm reads and writes x and the residual and reads the sum again, rotary
 # reads and writes, SwiGLU reads two widths and writes one; as `simulator.work` counts them.
 WIDTHS_MOVED = {"norm": 4.0, "rotary": 2.0, "swiglu": 3.0}

@@ -7,12 +7,11 @@ import torch
 
 from kernels_ref.kernels.linear import Quantised, linear, quantise
 from kernels_ref.profiling.clock import Call
-from kernels_ref.profiling.point import DataType, Point
+from kernels_ref.profiling.point import ELEMENT_BYTES, DataType, Point
 from kernels_ref.profiling.pool import TYPES, Pool
 from kernels_ref.profiling.served import Served
 
 KERNELS = ("gemm",)
-WEIGHT_BYTES = {"bf16": 2.0, "fp32": 4.0, "fp8": 1.0}
 
 
 def points(served: Served) -> Iterator[Point]:
@@ -32,7 +31,7 @@ def product(kernel: str, precision: DataType, sizes: tuple[int, int, int], level
         sizes={"m": m, "n": n, "k": k},
         level=level,
         flop=2.0 * m * n * k,
-        bytes=n * k * WEIGHT_BYTES[precision],
+        bytes=n * k * ELEMENT_BYTES[precision],
     )
 
 

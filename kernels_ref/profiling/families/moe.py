@@ -8,7 +8,7 @@ import torch
 from hwprofiles.kernel_shapes import ExpertsShape
 from kernels_ref.kernels.moe import Router, grouped_experts, route
 from kernels_ref.profiling.clock import Call
-from kernels_ref.profiling.point import DataType, Point
+from kernels_ref.profiling.point import ELEMENT_BYTES, DataType, Point
 from kernels_ref.profiling.pool import TYPES, Pool
 from kernels_ref.profiling.served import Served, leveled
 
@@ -20,7 +20,6 @@ TOKENS = (
 )
 NARROW = "narrow"
 """All tokens go to the same experts: tells what a row costs from what an expert costs."""
-ELEMENT_BYTES = {"bf16": 2.0, "fp32": 4.0}
 
 
 def points(served: Served) -> Iterator[Point]:
