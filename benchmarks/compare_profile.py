@@ -13,7 +13,7 @@ import pandas as pd
 from hwprofiles import HardwareProfile
 from hwprofiles.derive.datasheet import sheets_of
 from hwprofiles.fitting import attention, gemm, moe, streaming
-from hwprofiles.fitting.points import fitted_rows
+from hwprofiles.fitting.points import fitted_rows, with_operation_names
 from simulator.library import HARDWARE
 from simulator.model import ELEMENT_BYTES
 
@@ -31,7 +31,7 @@ def ratios(profile: HardwareProfile, kernel: str, precision: str, rows: pd.DataF
     elif kernel == "moe":
         found = moe.predicted_s(curve, rows)
     else:
-        found = streaming.predicted_s(curve, rows)
+        found = streaming.predicted_s(curve, with_operation_names(rows))
     return pd.Series(found / rows["seconds"].to_numpy(float))
 
 

@@ -31,6 +31,7 @@ from hwprofiles.fitting.points import (
     checked,
     seconds,
     unseen,
+    with_operation_names,
 )
 from hwprofiles.fitting.scale import Scale
 from hwprofiles.fitting.search import significant, starts
@@ -303,7 +304,7 @@ class Measured:
         rows = pd.concat([points.table for _, points in self.required("elementwise")])
         if "operation" in rows:
             return fit_operations(
-                rows.assign(operation=rows["precision"] + " " + rows["operation"]),
+                with_operation_names(rows),
                 self._unseen(rows, "elementwise"),
                 self.scale,
                 self.source("elementwise", Points(rows, self._unseen(rows, "elementwise"))),

@@ -61,6 +61,11 @@ def fitted_rows(samples: pd.DataFrame) -> pd.DataFrame:
     return kept.loc[fastest].reset_index(drop=True)
 
 
+def with_operation_names(samples: pd.DataFrame) -> pd.DataFrame:
+    """*samples* with `operation` as cost curves name it: data type and name, as fp32 norm."""
+    return samples.assign(operation=samples["precision"] + " " + samples["operation"])
+
+
 def masked_over_whole(samples: pd.DataFrame) -> tuple[float, int] | None:
     """How much longer a causal mask makes queries over a prefix: median ratio and points."""
     measured = samples[samples["status"] == DONE]

@@ -16,6 +16,7 @@ from hwprofiles.fitting.points import (
     checked,
     fitted_rows,
     unseen,
+    with_operation_names,
 )
 from simulator.documents import DocumentError, Mistake
 
@@ -37,7 +38,7 @@ class MeasuredPoints:
             return pd.DataFrame(columns=columns, dtype=np.float64)
         rows = self.by_kernel[kernel]
         wanted = rows if precision is None else rows[rows["precision"] == precision]
-        named = wanted.assign(operation=wanted["precision"] + " " + wanted["operation"])
+        named = with_operation_names(wanted)
         return named[[*SIZES[kernel], "seconds", "held_out", "operation"]]
 
 
