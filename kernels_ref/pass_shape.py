@@ -13,6 +13,8 @@ class ExpertShape:
     ffn: int
     router: Router
     shared: int = 0
+    biased: bool = False
+    """A learned bias for each expert shifts the router's choice, and not the weights."""
 
 
 @dataclass(frozen=True)
@@ -50,7 +52,7 @@ class LayerShape:
 
 @dataclass(frozen=True)
 class PassShape:
-    """Layers of one width between an embedding and an LM head of their own."""
+    """Layers of one width between an embedding and an LM head."""
 
     hidden: int
     vocab: int
@@ -59,6 +61,10 @@ class PassShape:
     """Rank of the gated adapters beside every dense projection, where there are any."""
     adapter_scaling: float = 2.0
     rotary_theta: float = 1e6
+    rotary_dim: int | None = None
+    """Dimensions of a head that positions turn: the first ones, or all when absent."""
+    tied: bool = False
+    """Embedding and LM head are one matrix."""
 
     @property
     def unrolled(self) -> tuple[tuple[int, LayerShape], ...]:

@@ -1,4 +1,4 @@
-"""A whole forward pass of a decoder stack with random weights, made of the reference kernels.
+"""A whole forward pass of a decoder stack, made of the reference kernels.
 
 Nothing in it waits for a GPU once attention is prepared, so a pass can be captured in a CUDA graph
 after one run that compiles its elementwise kernels.
@@ -21,6 +21,8 @@ from kernels_ref.kernels.swiglu import swiglu
 from kernels_ref.kernels.visibility import Visibility, sliding
 from kernels_ref.pass_shape import ExpertShape, LayerShape, PassShape
 from kernels_ref.random_weights import (
+    DecoderWeights,
+    Draw,
     ExpertWeights,
     FeedForward,
     LayerWeights,
@@ -70,27 +72,30 @@ class KvCache:
         return self.keys[0].shape[1]
 
 
-class RandomDecoder:
-    """A decoder of *shape* whose weights *seed* fixes."""
+class Decoder:
+    """A decoder of *shape* with *weights*."""
 
-    def __init__(
-        self, shape: PassShape, *, dtype: torch.dtype, device: str = "cpu", seed: int = 0
-    ) -> None:
-        """Draw the weights on *device*."""
+    def __init__(self, shape: PassShape, weights: DecoderWeights) -> None:
+        """Take the weights as they are."""
         self.shape = shape
-        self._draw = normal(dtype, device, seed)
-        self.weights = random_weights(shape, self._draw)
+        self.weights = weights
 
     def new_cache(self, rows: int, capacity_tokens: int) -> KvCache:
-        """Room for *rows* sequences, filled as if by earlier tokens."""
+        """Room for *rows* sequences, all zeros."""
+        return self._cache(rows, capacity_tokens, self.weights.embedding.new_zeros)
+
+    def _cache(self, rows: int, capacity_tokens: int, fill: Draw) -> KvCache:
         sizes = [(rows, capacity_tokens, s.kv_heads, s.head_dim) for _, s in self.shape.unrolled]
-        keys, values = (tuple(self._draw(*size) for size in sizes) for _ in range(2))
+        keys, values = (tuple(fill(*size) for size in sizes) for _ in range(2))
         return KvCache(keys, values)
 
-    def plans(self, visibility: Visibility, queries: int, cache: KvCache) -> list[AttentionPlan]:
+    def plans(
+        self, visibility: Visibility, queries: int, cache: KvCache | None
+    ) -> list[AttentionPlan]:
         """How each of the shape's layers attends, windows included; the same for any layer of it.
 
-        *queries* is the padded count. Reads lengths back from a GPU, so it stays out of captures.
+        *queries* is the padded count. Without a cache the queries see each other alone. Reads
+        lengths back from a GPU, so it stays out of captures.
         """
         plans = []
         for layer in self.shape.layers:
@@ -100,7 +105,7 @@ class RandomDecoder:
                     sliding(visibility, window) if window else visibility,
                     rows=visibility.rows,
                     queries=queries,
-                    keys=cache.capacity_tokens,
+                    keys=queries if cache is None else cache.capacity_tokens,
                     query_heads=layer.query_heads,
                     kv_heads=layer.kv_heads,
                 )
@@ -123,33 +128,51 @@ class RandomDecoder:
         *logit_rows*, indices into the rows x queries tokens, get logits: all when absent. *gate*
         [rows, queries] switches the adapters per token; without it they do not run.
         """
-        rows, queries = tokens.shape
-        steps = torch.arange(queries, device=tokens.device)
-        prefix_tokens = visibility.prefix_tokens
-        positions = prefix_tokens[:, None] + steps
-        on = None if gate is None else gate.flatten()
-        batch = Batch(rows, queries, positions, prefix_tokens, visibility.query_tokens, on)
-        states = self._layers(tokens.flatten(), batch, cache, plans)
-        asked = states if logit_rows is None else states[logit_rows]
+        embedded = self.weights.embedding[tokens]
+        states = self.states(embedded, visibility, plans=plans, cache=cache, gate=gate)
+        flat = states.flatten(0, 1)
+        asked = flat if logit_rows is None else flat[logit_rows]
         logits = lm_head(asked, self.weights.lm_head)
         return PassOutput(logits, *confidence(logits))
 
+    def states(  # noqa: PLR0913 (what a pass is given)
+        self,
+        embedded: torch.Tensor,
+        visibility: Visibility,
+        *,
+        plans: Sequence[AttentionPlan],
+        positions: torch.Tensor | None = None,
+        cache: KvCache | None = None,
+        gate: torch.Tensor | None = None,
+    ) -> torch.Tensor:
+        """Normalised states behind the last layer of *embedded*, both [rows, queries, hidden].
+
+        *positions* [rows, queries] are absolute; absent, they follow the rows' prefixes. Without a
+        *cache* queries see one another by the rule alone, and gradients flow.
+        """
+        rows, queries, _ = embedded.shape
+        prefix_tokens = visibility.prefix_tokens
+        if positions is None:
+            positions = prefix_tokens[:, None] + torch.arange(queries, device=embedded.device)
+        on = None if gate is None else gate.flatten()
+        batch = Batch(rows, queries, positions, prefix_tokens, visibility.query_tokens, on)
+        return self._layers(embedded.flatten(0, 1), batch, cache, plans).view(embedded.shape)
+
     def _layers(
         self,
-        tokens: torch.Tensor,
+        embedded: torch.Tensor,
         batch: Batch,
-        cache: KvCache,
+        cache: KvCache | None,
         plans: Sequence[AttentionPlan],
     ) -> torch.Tensor:
         """Normalised states of all tokens behind the last layer, [rows x queries, hidden]."""
-        residual = self.weights.embedding[tokens]
+        residual = embedded
         change: torch.Tensor | None = None
-        layers = zip(
-            self.shape.unrolled, self.weights.layers, cache.keys, cache.values, strict=True
-        )
-        for (group, shape), weights, keys, values in layers:
+        layers = zip(self.shape.unrolled, self.weights.layers, strict=True)
+        for index, ((group, shape), weights) in enumerate(layers):
             x, residual = _into_block(change, residual, weights.attention_norm)
-            attended = self._attend(x, shape, weights, batch, (keys, values), plans[group])
+            kept = None if cache is None else (cache.keys[index], cache.values[index])
+            attended = self._attend(x, shape, weights, batch, kept, plans[group])
             x, residual = add_rms_norm(attended, residual, weights.ffn_norm)
             change = self._mix(x, shape, weights, batch)
         return _into_block(change, residual, self.weights.final_norm)[0]
@@ -160,13 +183,16 @@ class RandomDecoder:
         shape: LayerShape,
         weights: LayerWeights,
         batch: Batch,
-        caches: tuple[torch.Tensor, torch.Tensor],
+        caches: tuple[torch.Tensor, torch.Tensor] | None,
         plan: AttentionPlan,
     ) -> torch.Tensor:
         """Attention of one layer over its cache, in which the new keys and values are put first."""
         query, key, value = self._heads(self._project(x, weights.qkv, batch), shape, weights, batch)
-        for cache, new in zip(caches, (key, value), strict=True):
-            scatter_kv(cache, new, batch.prefix_tokens, batch.query_tokens)
+        if caches is None:
+            caches = (key, value)
+        else:
+            for cache, new in zip(caches, (key, value), strict=True):
+                scatter_kv(cache, new, batch.prefix_tokens, batch.query_tokens)
         out = attention(query, *caches, plan)
         return self._project(out.reshape(len(x), -1), weights.output, batch)
 
@@ -181,6 +207,7 @@ class RandomDecoder:
             batch.positions,
             weights.query_key_norm,
             theta=self.shape.rotary_theta,
+            rotary_dim=self.shape.rotary_dim,
         )
         value = heads[:, :, -shape.kv_heads :]
         return query_key[:, :, : shape.query_heads], query_key[:, :, shape.query_heads :], value
@@ -205,7 +232,7 @@ class RandomDecoder:
         self, x: torch.Tensor, shape: ExpertShape, weights: ExpertWeights, batch: Batch
     ) -> torch.Tensor:
         """Routed experts, and the shared ones where there are any."""
-        experts, shares = route(linear(x, weights.router), shape.router)
+        experts, shares = route(linear(x, weights.router), shape.router, weights.bias)
         routed = grouped_experts(x, experts, shares, weights.gate_up, weights.down)
         if weights.shared is None:
             return routed
@@ -219,6 +246,21 @@ class RandomDecoder:
             return base
         scaling = self.shape.adapter_scaling
         return add_gated_lora(base, x, adapters.down, adapters.ups, batch.gate, scaling)
+
+
+class RandomDecoder(Decoder):
+    """A decoder of *shape* whose weights *seed* fixes."""
+
+    def __init__(
+        self, shape: PassShape, *, dtype: torch.dtype, device: str = "cpu", seed: int = 0
+    ) -> None:
+        """Draw the weights on *device*."""
+        self._draw = normal(dtype, device, seed)
+        super().__init__(shape, random_weights(shape, self._draw))
+
+    def new_cache(self, rows: int, capacity_tokens: int) -> KvCache:
+        """Room for *rows* sequences, filled as if by earlier tokens."""
+        return self._cache(rows, capacity_tokens, self._draw)
 
 
 def _into_block(

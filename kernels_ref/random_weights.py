@@ -47,6 +47,8 @@ class ExpertWeights:
     gate_up: torch.Tensor
     down: torch.Tensor
     shared: FeedForward | None
+    bias: torch.Tensor | None = None
+    """[experts], added to the scores that experts are chosen by."""
 
 
 @dataclass(frozen=True)
@@ -108,6 +110,7 @@ def _experts(draw: Draw, hidden: int, shape: ExpertShape) -> ExpertWeights:
         gate_up=draw(shape.count, 2 * shape.ffn, hidden),
         down=draw(shape.count, hidden, shape.ffn),
         shared=shared,
+        bias=draw(shape.count) if shape.biased else None,
     )
 
 
@@ -129,9 +132,10 @@ def _layer(draw: Draw, shape: PassShape, layer: LayerShape) -> LayerWeights:
 
 def random_weights(shape: PassShape, draw: Draw) -> DecoderWeights:
     """All weights of *shape*."""
+    embedding = draw(shape.vocab, shape.hidden)
     return DecoderWeights(
-        embedding=draw(shape.vocab, shape.hidden),
+        embedding=embedding,
         layers=tuple(_layer(draw, shape, layer) for _, layer in shape.unrolled),
         final_norm=torch.ones_like(draw(shape.hidden)),
-        lm_head=draw(shape.vocab, shape.hidden),
+        lm_head=embedding if shape.tied else draw(shape.vocab, shape.hidden),
     )

@@ -6,7 +6,7 @@ from typing import Any
 from rich.console import Console
 from rich.table import Table
 
-from reports.terminal import console, table
+from reports.terminal import console, pairs, table
 from reports.units import percent, prefixed, seconds
 
 # Told in columns of their own, or, of single rows and ranks, in the JSON only.
@@ -34,14 +34,14 @@ def print_hardware(profile: Mapping[str, Any]) -> None:
     out.print(table("Capacities and peaks", ("", ""), _abilities(profile, sources)))
     if profile["environment"]:
         out.print("Measured on", style="bold")
-        out.print(_pairs(profile["environment"].items()))
+        out.print(pairs(profile["environment"].items()))
     if profile["points"]:
         out.print(f"points beside the profile: {profile['points']}", soft_wrap=True)
     if profile["environment"] or profile["points"]:
         out.print()
     out.print(_curve_table(out, profile["kernels"], sources))
     out.print("\nSources", style="bold")
-    out.print(_pairs((str(number), text) for text, number in sources.numbers.items()))
+    out.print(pairs((str(number), text) for text, number in sources.numbers.items()))
 
 
 class Sources:
@@ -67,16 +67,6 @@ def _abilities(profile: Mapping[str, Any], sources: Sources) -> Iterator[tuple[s
             words = PEAKS.get(name, f"{name.removesuffix('_flop_per_s')} arithmetic")
             yield f"peak {words}", prefixed(value, unit)
     yield "peaks from", f"source {sources.number(profile['peaks']['source'])}"
-
-
-def _pairs(rows: Any) -> Table:  # noqa: ANN401 (any iterable of pairs)
-    """Names and texts; a long text is broken below itself."""
-    made = Table.grid(padding=(0, 1))
-    made.add_column(no_wrap=True)
-    made.add_column(overflow="fold")
-    for name, text in rows:
-        made.add_row(f" {name}", text)
-    return made
 
 
 def _curve_table(out: Console, kernels: Mapping[str, Any], sources: Sources) -> Table:

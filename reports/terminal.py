@@ -12,6 +12,16 @@ def console() -> Console:
     return Console(highlight=False, markup=False)
 
 
+def pairs(rows: Iterable[tuple[str, str]]) -> Table:
+    """Names and texts; a long text is broken below itself."""
+    made = Table.grid(padding=(0, 1))
+    made.add_column(no_wrap=True)
+    made.add_column(overflow="fold")
+    for name, text in rows:
+        made.add_row(f" {name}", text)
+    return made
+
+
 def table(title: str, columns: Sequence[str], rows: Iterable[Sequence[str]]) -> Table:
     """A table whose first column stays whole; the others are figures, set to the right."""
     made = Table(

@@ -11,6 +11,7 @@ from simulator.ops import Precision
 from simulator.scenario import Findings, Parallel
 from simulator.speculation import ChainParameters
 from traces.acceptance import AcceptanceModel, acceptance_model
+from traces.captured import CapturedManifest
 from traces.manifest import Manifest
 
 # Far below any decoder; a schedule has a column per forward, so it must not grow without bound.
@@ -24,9 +25,14 @@ def acceptance_of(
     if not isinstance(parameters, ChainParameters) or parameters.trace is None:
         return None, None
     try:
-        trace: Manifest = library.TRACES.get(parameters.trace)
+        trace: Manifest | CapturedManifest = library.TRACES.get(parameters.trace)
     except DocumentError as error:
         findings.extend("decode.trace", error)
+        return None, None
+    if isinstance(trace, CapturedManifest):
+        what = f"{trace.name} has the blocks that {trace.policy} decoded"
+        wanted = f"{parameters.policy} needs a trace of accepted tokens"
+        findings.add("decode.trace", f"{wanted}; {what}")
         return None, None
     if parameters.policy not in trace.policies:
         kinds = ", ".join(trace.policies)

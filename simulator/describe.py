@@ -3,14 +3,19 @@
 import dataclasses
 import inspect
 import json
+from pathlib import Path
 from typing import Any
 
 from simulator import decoding, workloads
 from simulator.documents import DocumentError, Mistake, known
-from simulator.library import SHELVES
+from simulator.library import SHELVES, TRACES
 from simulator.model import ELEMENT_BYTES, ModelSpec
 from traces.acceptance import acceptance_model
+from traces.block_trace import block_trace
+from traces.captured import CapturedManifest
 from traces.manifest import Manifest
+from traces.statistics import summary
+from traces.trace_error import TraceError
 
 
 def describe(kind: str, name: str) -> dict[str, Any]:
@@ -24,6 +29,8 @@ def describe(kind: str, name: str) -> dict[str, Any]:
         described["derived"] = _model(thing)
     if isinstance(thing, Manifest):
         described["derived"] = _trace(thing)
+    if isinstance(thing, CapturedManifest):
+        described["derived"] = _block_trace(thing, TRACES.path(name).parent)
     return described
 
 
@@ -61,3 +68,12 @@ def _trace(trace: Manifest) -> dict[str, Any]:
         "fit_residual": {name: round(model.residual, 5) for name, model in models.items()},
         "points": {name: model.points for name, model in models.items()},
     }
+
+
+def _block_trace(trace: CapturedManifest, folder: Path) -> dict[str, Any]:
+    """The statistics of a trace of blocks; raises DocumentError for tables that are wrong."""
+    try:
+        return summary(block_trace(folder, trace))
+    except TraceError as error:
+        mistakes = [Mistake(mistake.where, mistake.rule) for mistake in error.mistakes]
+        raise DocumentError(error.origin, mistakes) from error

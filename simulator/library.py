@@ -4,11 +4,12 @@ A name with a path separator or a YAML suffix is a path, so a user's own file ne
 """
 
 import importlib
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from simulator.documents import DocumentError, Mistake, known, load
+from simulator.documents import DocumentError, Mistake, check, known, read_mapping, shown
 
 IDEAL = "ideal"
 """The engine without any overhead, which a scenario has when it names none."""
@@ -26,6 +27,8 @@ class Shelf:
     folder: Path
     file: str
     """Path below *folder* of the file of a `{name}`."""
+    by_records: Mapping[str, str] = field(default_factory=dict)
+    """What a file with the field `records` must be instead, by the field's value."""
 
     def names(self) -> list[str]:
         """The shipped names."""
@@ -45,8 +48,27 @@ class Shelf:
 
     def get(self, name: str) -> Any:  # noqa: ANN401 (depends on the shelf)
         """The checked thing called *name*; raises DocumentError."""
-        module, _, schema = self.schema.partition(":")
-        return load(getattr(importlib.import_module(module), schema), self.path(name))
+        path = self.path(name)
+        document = read_mapping(path)
+        thing, mistakes = check(self._schema_of(document, path), document)
+        if thing is None:
+            raise DocumentError(str(path), mistakes)
+        return thing
+
+    def _schema_of(self, document: Mapping[str, Any], path: Path) -> Any:  # noqa: ANN401 (a class)
+        """The class that a file must be; raises DocumentError for unknown records."""
+        chosen = self.schema
+        if self.by_records and "records" in document:
+            records = document["records"]
+            if not isinstance(records, str):
+                what = f"must be a text, got {shown(records)}"
+                raise DocumentError(str(path), [Mistake("records", what)])
+            if records not in self.by_records:
+                what = known(records, self.by_records, "records")
+                raise DocumentError(str(path), [Mistake("records", what)])
+            chosen = self.by_records[records]
+        module, _, schema = chosen.partition(":")
+        return getattr(importlib.import_module(module), schema)
 
 
 MODELS = Shelf("model", "simulator.model:ModelSpec", _ROOT / "simulator/models", "{name}.yaml")
@@ -56,7 +78,13 @@ ENGINES = Shelf(
 HARDWARE = Shelf(
     "hardware profile", "hwprofiles:HardwareProfile", _ROOT / "hwprofiles/data", "{name}.yaml"
 )
-TRACES = Shelf("trace", "traces.manifest:Manifest", _ROOT / "traces/data", "{name}/manifest.yaml")
+TRACES = Shelf(
+    "trace",
+    "traces.manifest:Manifest",
+    _ROOT / "traces/data",
+    "{name}/manifest.yaml",
+    by_records={"blocks": "traces.captured:CapturedManifest"},
+)
 SHELVES = {"models": MODELS, "hardware": HARDWARE, "engines": ENGINES, "traces": TRACES}
 
 

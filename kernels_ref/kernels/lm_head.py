@@ -5,6 +5,7 @@ import math
 import torch
 
 from kernels_ref.kernels.fused import fused
+from kernels_ref.kernels.wide import wide
 
 
 def lm_head(hidden: torch.Tensor, weight: torch.Tensor) -> torch.Tensor:
@@ -16,11 +17,12 @@ def lm_head(hidden: torch.Tensor, weight: torch.Tensor) -> torch.Tensor:
 def confidence(logits: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
     """(token, probability) of the most likely token of each row of *logits* [n, vocab].
 
-    The soft-max is float32. Its maximum is 1 / sum exp(l - l_max), so the other probabilities are
-    summed and never written. (Through the log of the sum, logits of ten thousand lose four digits.)
+    The soft-max is at least float32. Its maximum is 1 / sum exp(l - l_max), so the other
+    probabilities are summed and never written. (Through the log of the sum, logits of ten thousand
+    lose four digits.)
     """
     largest, token = logits.max(dim=-1, keepdim=True)
-    return token.squeeze(-1), 1 / (logits.float() - largest.float()).exp().sum(dim=-1)
+    return token.squeeze(-1), 1 / (wide(logits) - wide(largest)).exp().sum(dim=-1)
 
 
 def naive_lm_head(hidden: torch.Tensor, weight: torch.Tensor) -> torch.Tensor:

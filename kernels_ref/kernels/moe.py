@@ -12,6 +12,7 @@ from torch.nn.functional import grouped_mm
 
 from kernels_ref.kernels.fused import fused
 from kernels_ref.kernels.swiglu import naive_swiglu, swiglu
+from kernels_ref.kernels.wide import wide
 
 
 @dataclass(frozen=True)
@@ -41,9 +42,9 @@ class Router:
 
 @fused
 def _scores(logits: torch.Tensor, score: str) -> torch.Tensor:
-    """Scores of all experts in float32."""
-    wide = logits.float()
-    return wide.sigmoid() if score == "sigmoid" else wide.softmax(dim=-1)
+    """Scores of all experts in at least float32."""
+    precise = wide(logits)
+    return precise.sigmoid() if score == "sigmoid" else precise.softmax(dim=-1)
 
 
 def _group_limited(choice: torch.Tensor, router: Router) -> torch.Tensor:
@@ -64,8 +65,8 @@ def route(
 ) -> tuple[torch.Tensor, torch.Tensor]:
     """(experts, weights), both [tokens, top_k], from router *logits* [tokens, experts].
 
-    *bias* [experts] shifts the choice and not the weights. Weights are float32. Raises ValueError
-    when the router does not fit the number of experts.
+    *bias* [experts] shifts the choice and not the weights. Weights are at least float32. Raises
+    ValueError when the router does not fit the number of experts.
     """
     router.check(logits.shape[-1])
     scores = _scores(logits, router.score)
@@ -75,7 +76,7 @@ def route(
     experts = choice.topk(router.top_k, dim=-1).indices
     weights = scores.gather(-1, experts)
     if router.renormalise:
-        weights /= weights.sum(dim=-1, keepdim=True)
+        weights = weights / weights.sum(dim=-1, keepdim=True)
     return experts, weights * router.scaling
 
 
@@ -97,7 +98,7 @@ def _grouped_product(
 @fused
 def _combined(visits: torch.Tensor, weights: torch.Tensor) -> torch.Tensor:
     """[tokens, hidden], the weighted sum of each token's *visits* [tokens, top_k, hidden]."""
-    return (visits.float() * weights.float()[..., None]).sum(dim=1).to(visits.dtype)
+    return (wide(visits) * wide(weights)[..., None]).sum(dim=1).to(visits.dtype)
 
 
 def grouped_experts(

@@ -5,15 +5,16 @@ import math
 import torch
 
 from kernels_ref.kernels.fused import fused
+from kernels_ref.kernels.wide import wide
 
 EPSILON = 1e-6
 
 
 def normalised(x: torch.Tensor, weight: torch.Tensor, *, epsilon: float = EPSILON) -> torch.Tensor:
-    """The formula on float32, for other fused kernels to contain; see `rms_norm`."""
-    wide = x.float()
-    scale = torch.rsqrt(wide.square().mean(dim=-1, keepdim=True) + epsilon)
-    return (wide * scale * weight.float()).to(x.dtype)
+    """The formula on at least float32, for other fused kernels to contain; see `rms_norm`."""
+    precise = wide(x)
+    scale = torch.rsqrt(precise.square().mean(dim=-1, keepdim=True) + epsilon)
+    return (precise * scale * wide(weight)).to(x.dtype)
 
 
 @fused

@@ -11,6 +11,7 @@ import torch
 
 from kernels_ref.kernels.fused import fused
 from kernels_ref.kernels.rms_norm import naive_rms_norm, normalised
+from kernels_ref.kernels.wide import wide
 
 
 @fused
@@ -26,13 +27,14 @@ def rotary(
 
     Pair i turns by position x theta^(-2i / rotary_dim) (Su et al., 2021); dimensions beyond
     *rotary_dim*, all of the head when absent, stay. *norm_weight*, [head_dim] or [heads, head_dim],
-    normalises each head first. Angles and turns are float32; the dtype of *heads* comes back.
+    normalises each head first. Angles and turns are at least float32; the dtype of
+    *heads* comes back.
     """
     turned = heads.shape[-1] if rotary_dim is None else rotary_dim
     given = heads if norm_weight is None else normalised(heads, norm_weight)
-    exponents = torch.arange(0, turned, 2, device=heads.device, dtype=torch.float32) / turned
-    angles = positions.float()[:, :, None, None] * theta**-exponents
-    first, second = given[..., :turned].float().chunk(2, dim=-1)
+    first, second = wide(given[..., :turned]).chunk(2, dim=-1)
+    exponents = torch.arange(0, turned, 2, device=heads.device, dtype=first.dtype) / turned
+    angles = positions.to(first.dtype)[:, :, None, None] * theta**-exponents
     cosine, sine = angles.cos(), angles.sin()
     rotated = (first * cosine - second * sine, second * cosine + first * sine)
     return torch.cat([*(part.to(heads.dtype) for part in rotated), given[..., turned:]], dim=-1)

@@ -6,16 +6,18 @@ import torch
 from torch.nn.functional import silu
 
 from kernels_ref.kernels.fused import fused
+from kernels_ref.kernels.wide import wide
 
 
 @fused
 def swiglu(gate_up: torch.Tensor) -> torch.Tensor:
     """silu(gate) x up, [..., ffn], from the fused projection's output [..., 2 ffn].
 
-    The gate is the first half. silu(z) = z / (1 + e^-z) (Shazeer, 2020), in float32 inside.
+    The gate is the first half. silu(z) = z / (1 + e^-z) (Shazeer, 2020), inside in at least
+    float32.
     """
     gate, up = gate_up.chunk(2, dim=-1)
-    return (silu(gate.float()) * up.float()).to(gate_up.dtype)
+    return (silu(wide(gate)) * wide(up)).to(gate_up.dtype)
 
 
 def naive_swiglu(gate_up: torch.Tensor) -> torch.Tensor:

@@ -78,6 +78,23 @@ def block_causal(
     return Visibility(rule, prefix_tokens, query_tokens)
 
 
+def up_to(
+    prefix_tokens: torch.Tensor, query_tokens: torch.Tensor, horizon: torch.Tensor
+) -> Visibility:
+    """Every query sees the keys before its own *horizon*, int [rows, queries], an absolute place.
+
+    What rows of one batch that decode in different ways have in common: the end of its block
+    (block-causal), of the prompt (prefix-full), of the row (whole), or the next place (causal).
+    """
+    _check_lengths(prefix_tokens, query_tokens)
+    present = _present(prefix_tokens, query_tokens)
+
+    def rule(row: torch.Tensor, query: torch.Tensor, key: torch.Tensor) -> torch.Tensor:
+        return (key < horizon[row, query]) & present(row, query, key)
+
+    return Visibility(rule, prefix_tokens, query_tokens)
+
+
 def prefix_full(
     prefix_tokens: torch.Tensor,
     query_tokens: torch.Tensor,

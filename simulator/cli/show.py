@@ -7,9 +7,18 @@ import click
 
 from simulator.cli.list import KINDS
 
+# One thing is shown, so both are natural.
+SINGULAR = {
+    "model": "models",
+    "engine": "engines",
+    "policy": "policies",
+    "trace": "traces",
+    "workload": "workloads",
+}
+
 
 @click.command()
-@click.argument("kind", type=click.Choice(KINDS))
+@click.argument("kind", type=click.Choice((*KINDS, *SINGULAR)))
 @click.argument("name")
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object instead.")
 @click.option(
@@ -21,7 +30,7 @@ from simulator.cli.list import KINDS
 def command(kind: str, name: str, *, as_json: bool, figure: Path | None) -> None:
     """Show the thing of that KIND and NAME, with what follows from it.
 
-    Hardware comes as tables, everything else as YAML.
+    Hardware and captured traces come as tables, everything else as YAML.
     """
     import json
 
@@ -32,6 +41,7 @@ def command(kind: str, name: str, *, as_json: bool, figure: Path | None) -> None
     if figure is not None and kind != "hardware":
         what = f"only hardware has a figure, not {kind}"
         raise click.BadOptionUsage("--plot", what)
+    kind = SINGULAR.get(kind, kind)
     described: dict[str, Any] = describe(kind, name)
     if figure is not None:
         _draw(name, figure)
@@ -41,6 +51,10 @@ def command(kind: str, name: str, *, as_json: bool, figure: Path | None) -> None
         from reports.hardware_text import print_hardware
 
         print_hardware(described)
+    elif kind == "traces" and described.get("records") == "blocks":
+        from reports.trace_text import print_trace
+
+        print_trace(described)
     else:
         click.echo(yaml.safe_dump(described, sort_keys=False, width=100), nl=False)
 

@@ -11,9 +11,9 @@ import yaml
 from pydantic import TypeAdapter, ValidationError
 
 import traces
+from tests.traces.shipped import ACCEPTANCE as NAMES
 from traces.manifest import AcceptanceCell, Manifest, read_manifest
 
-NAMES = sorted(folder.name for folder in traces.DATA.iterdir())
 ROOT = Path(__file__).parents[2]
 PAPER = ROOT / os.environ.get("BLOCKCAST_SHARED", "../shared") / "papers" / "uno.yaml"
 TABLE_17 = {"uno": "a_uno_qwen", "eagle3": "b_eagle3", "dflash": "c_dflash_thinking"}

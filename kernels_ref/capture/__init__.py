@@ -1,0 +1,1 @@
+"""Capture: decoders run over prompts, and what they did becomes a trace directory."""

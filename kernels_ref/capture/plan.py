@@ -1,0 +1,112 @@
+"""Plan: everything that decides what a capture gives, resolved and checked before it begins."""
+
+import platform
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass
+from typing import Any
+
+import numpy as np
+import torch
+
+from kernels_ref.capture.prompts import Prompt
+from kernels_ref.capture.source import Source
+from kernels_ref.decoders import Policy
+from kernels_ref.decoding.sequence import Sequence as TokenSequence
+
+
+@dataclass(frozen=True, eq=False)
+class Plan:
+    """A decoder, a model to run on, prompts in batches of *batch* rows."""
+
+    name: str
+    policy: Policy
+    parameters: Any
+    """The policy's own `Parameters`."""
+    source: Source
+    prompts: Sequence[Prompt]
+    task: str
+    batch: int
+    seed: int
+    output_tokens: int
+    dtype: str
+
+    @property
+    def block_tokens(self) -> int:
+        """The block that is decoded by."""
+        chosen: int | None = self.parameters.block
+        return self.source.model.facts.block_tokens if chosen is None else chosen
+
+    def sequence(self, problem: int) -> TokenSequence:
+        """The sequence of a prompt, nothing decoded; raises ValueError as `Sequence` does."""
+        return TokenSequence(
+            self.prompts[problem].tokens,
+            facts=self.source.model.facts,
+            block_tokens=self.block_tokens,
+            output_tokens=self.output_tokens,
+            request=problem,
+            seed=self.seed,
+            from_prompt=self.policy.PROMPT != "block-causal",
+        )
+
+    def check(self) -> None:
+        """Raise ValueError for the first prompt that cannot be decoded, before any is."""
+        if self.batch < 1:
+            rule = f"a batch has at least 1 row, got {self.batch}"
+            raise ValueError(rule)
+        if not self.prompts:
+            rule = "a trace has at least 1 problem, got none"
+            raise ValueError(rule)
+        for problem in range(len(self.prompts)):
+            try:
+                self.sequence(problem)
+            except ValueError as error:
+                rule = f"prompt {problem}: {error}"
+                raise ValueError(rule) from error
+
+    @property
+    def warnings(self) -> list[str]:
+        """In what the decoder asks of the checkpoint what it was not trained for."""
+        said = []
+        trained = self.source.model.facts.block_tokens
+        if self.block_tokens != trained:
+            said.append(
+                f"block {self.block_tokens}, but the checkpoint was trained for blocks of {trained}"
+            )
+        if self.source.prompt != self.policy.PROMPT:
+            said.append(
+                f"{self.parameters.policy} decodes behind a {self.policy.PROMPT} prompt, but the "
+                f"checkpoint was trained behind a {self.source.prompt} one"
+            )
+        return said
+
+    def described(self) -> dict[str, Any]:
+        """The fields of the trace's manifest that are known before anything is decoded."""
+        parameters = asdict(self.parameters)
+        del parameters["policy"], parameters["block"]
+        return {
+            "format_version": 1,
+            "name": self.name,
+            "description": f"{self.parameters.policy} on {self.source.name}, {self.task}",
+            "kind": "captured",
+            "records": "blocks",
+            "policy": self.parameters.policy,
+            "parameters": parameters,
+            "block_tokens": self.block_tokens,
+            "checkpoint": {
+                "name": self.source.name,
+                "sha256": self.source.sha256,
+                "trained_block_tokens": self.source.model.facts.block_tokens,
+            },
+            "task": self.task,
+            "seed": self.seed,
+            "batch": self.batch,
+            "dtype": self.dtype,
+            "output_limit_tokens": self.output_tokens,
+            "requests_asked": len(self.prompts),
+            "warnings": self.warnings,
+            "software": {
+                "python": platform.python_version(),
+                "torch": torch.__version__,
+                "numpy": np.__version__,
+            },
+        }

@@ -1,0 +1,139 @@
+"""Checkpoint: weights in half precision as safetensors, and a YAML manifest about them.
+
+The manifest holds the weights' SHA-256, so a trace that names it names the very weights.
+"""
+
+import hashlib
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any, ClassVar, Final, Literal
+
+import torch
+import yaml
+from pydantic import ConfigDict, TypeAdapter, ValidationError
+from safetensors import SafetensorError
+from safetensors.torch import load_file, save
+
+from kernels_ref.named_weights import named_tensors, weights_of
+from kernels_ref.pass_shape import PassShape
+from kernels_ref.passes import Decoder
+
+CHECKPOINTS: Final = Path(__file__).parent / "checkpoints"
+"""The checkpoints that come with the package."""
+
+
+class CheckpointError(ValueError):
+    """A checkpoint that cannot be used: what file, and why."""
+
+
+@dataclass(frozen=True)
+class CheckpointManifest:
+    """What a checkpoint is, and how it came about."""
+
+    __pydantic_config__: ClassVar[ConfigDict] = ConfigDict(extra="forbid")
+
+    format_version: Literal[1]
+    name: str
+    description: str
+    sha256: str
+    """Of the safetensors file beside the manifest."""
+    shape: PassShape
+    context_tokens: int
+    """Longest sequence that it was trained for."""
+    block_tokens: int
+    """Block that it was trained for; 1 for an autoregressive model."""
+    prompt: Literal["block-causal", "prefix-full", "causal"]
+    mask_token: int
+    end_token: int
+    recipe: Mapping[str, Any]
+    """Every field of the training recipe."""
+    software: Mapping[str, str]
+    final_loss: float
+    """Mean training loss of the last twentieth of the steps, nats a token."""
+
+
+@dataclass(frozen=True)
+class Checkpoint:
+    """A manifest and the decoder that it describes."""
+
+    manifest: CheckpointManifest
+    decoder: Decoder
+
+
+def write_checkpoint(
+    folder: Path, tensors: Mapping[str, torch.Tensor], manifest: Mapping[str, Any]
+) -> CheckpointManifest:
+    """Write NAME.safetensors and NAME.yaml into *folder*; the manifest lacks only the hash."""
+    folder.mkdir(parents=True, exist_ok=True)
+    weights = folder / f"{manifest['name']}.safetensors"
+    half = {name: tensor.detach().half().contiguous() for name, tensor in tensors.items()}
+    weights.write_bytes(save(half))
+    whole = {"format_version": 1, **manifest, "sha256": _sha256(weights)}
+    checked = TypeAdapter(CheckpointManifest).validate_python(whole)
+    text = yaml.safe_dump(_plain(asdict(checked)), sort_keys=False, width=100)
+    (folder / f"{checked.name}.yaml").write_text(text, encoding="utf-8")
+    return checked
+
+
+def read_checkpoint(path: Path, dtype: torch.dtype = torch.float32) -> Checkpoint:
+    """The checkpoint whose manifest is the YAML file at *path*, its weights in *dtype*.
+
+    Raises CheckpointError for a file that is missing or not what it should be, weights of another
+    hash, and tensors that are not of the architecture.
+    """
+    manifest = read_checkpoint_manifest(path)
+    file = path.with_suffix(".safetensors")
+    if not file.is_file():
+        what = f"{file}: not found; the weights lie beside the manifest"
+        raise CheckpointError(what)
+    found = _sha256(file)
+    if found != manifest.sha256:
+        what = f"{file}: sha256 is {found}, {path.name} says {manifest.sha256}"
+        raise CheckpointError(what)
+    try:
+        tensors = {name: tensor.to(dtype) for name, tensor in load_file(file).items()}
+        weights = weights_of(manifest.shape, tensors)
+    except (SafetensorError, ValueError) as error:
+        what = f"{file}: {error}"
+        raise CheckpointError(what) from error
+    return Checkpoint(manifest, Decoder(manifest.shape, weights))
+
+
+def read_checkpoint_manifest(path: Path) -> CheckpointManifest:
+    """The manifest at *path*; raises CheckpointError with every mistake in it."""
+    try:
+        document = yaml.safe_load(path.read_text(encoding="utf-8"))
+        return TypeAdapter(CheckpointManifest).validate_python(document)
+    except OSError as error:
+        what = f"{path}: cannot be read: {error.strerror}"
+        raise CheckpointError(what) from error
+    except UnicodeDecodeError as error:
+        what = f"{path}: not UTF-8 text"
+        raise CheckpointError(what) from error
+    except yaml.YAMLError as error:
+        what = f"{path}: not YAML: {error}"
+        raise CheckpointError(what) from error
+    except ValidationError as error:
+        mistakes = [
+            f"{'.'.join(str(part) for part in mistake['loc'])}: {mistake['msg']}"
+            for mistake in error.errors()
+        ]
+        what = f"{path}: not a checkpoint manifest: {'; '.join(mistakes)}"
+        raise CheckpointError(what) from error
+
+
+def checkpoint_tensors(checkpoint: Checkpoint) -> dict[str, torch.Tensor]:
+    """The weights by name, as the file holds them."""
+    return named_tensors(checkpoint.decoder.weights, tied=checkpoint.manifest.shape.tied)
+
+
+def _sha256(path: Path) -> str:
+    return hashlib.sha256(path.read_bytes()).hexdigest()
+
+
+def _plain(value: Any) -> Any:  # noqa: ANN401 (any YAML value)
+    """*value* in what YAML has: lists for tuples, at any depth."""
+    if isinstance(value, Mapping):
+        return {key: _plain(inner) for key, inner in value.items()}
+    return [_plain(inner) for inner in value] if isinstance(value, list | tuple) else value

@@ -1,0 +1,86 @@
+"""A batch of sequences decoded together: heterogeneous rows packed into dense forwards.
+
+Rows go on at their own pace. Each forward takes from every row what it asks for, at the row's own
+place, and is dense (FlowBlock, section 4.2). Prompts are prefilled in a forward of their own.
+"""
+
+from collections.abc import Generator, Sequence
+from dataclasses import dataclass, field
+
+from kernels_ref.decoding.query import Cache, Model, Prediction, Query
+from kernels_ref.decoding.sequence import Sequence as TokenSequence
+
+Decoding = Generator[Query, Prediction, None]
+"""One row's decoder: yields what it asks, is sent what the model says."""
+Group = Generator[dict[int, Query], dict[int, Prediction], None]
+"""A batch's decoder: the same by row. Rows that are done ask no more, and those without a prompt to
+prefill wait while others prefill theirs."""
+
+
+@dataclass
+class BatchForwards:
+    """Forwards over the whole batch so far, of which some prefilled only."""
+
+    prefill: int = 0
+    decode: int = 0
+    rows: list[int] = field(default_factory=list)
+    """Rows that took part in each decode forward."""
+
+
+def independent(decodings: Sequence[Decoding]) -> Group:
+    """Rows that do not wait for one another once all prompts are prefilled."""
+    asked = {row: next(decoding) for row, decoding in enumerate(decodings)}
+    prompts = {row: query for row, query in asked.items() if query.kind == "prefill"}
+    if prompts:
+        answers = yield prompts
+        asked |= {row: decodings[row].send(answer) for row, answer in answers.items()}
+    while asked:
+        answers = yield asked
+        asked = {}
+        for row, answer in answers.items():
+            try:
+                asked[row] = decodings[row].send(answer)
+            except StopIteration:
+                continue
+
+
+def decode_batch(model: Model, sequences: Sequence[TokenSequence], group: Group) -> BatchForwards:
+    """Run *group* over *sequences* to its end; the sequences hold what came out."""
+    done = BatchForwards()
+    asked = next(group)
+    rows = list(range(len(sequences)))
+    longest = max(len(sequence.tokens) for sequence in sequences)
+    cache = model.new_cache(len(rows), longest)
+    while True:
+        waiting = any(query.kind == "prefill" for query in asked.values())
+        if len(asked) < len(rows) and not waiting:
+            cache = cache.keep([rows.index(row) for row in asked])
+            rows = list(asked)
+        for row, query in asked.items():
+            sequences[row].record.ask(query)
+        answers = _answered(model, [asked.get(row) for row in rows], cache, done)
+        told = {row: said for row, said in zip(rows, answers, strict=True) if said is not None}
+        try:
+            asked = group.send(told)
+        except StopIteration:
+            return done
+
+
+def _answered(
+    model: Model, asked: list[Query | None], cache: Cache, done: BatchForwards
+) -> list[Prediction | None]:
+    """What each row is told, those that prefill first and by themselves; None for who waits."""
+    answers: list[Prediction | None] = [None] * len(asked)
+    for prefills in (True, False):
+        queries = [q if q and (q.kind == "prefill") is prefills else None for q in asked]
+        count = sum(query is not None for query in queries)
+        if not count:
+            continue
+        if prefills:
+            done.prefill += 1
+        else:
+            done.decode += 1
+            done.rows.append(count)
+        said = model.forward(queries, cache)
+        answers = [new or old for new, old in zip(said, answers, strict=True)]
+    return answers

@@ -1,0 +1,64 @@
+"""Reads recipes: the shipped ones by name, and in the order in which they stand on each other."""
+
+from typing import Final
+
+import yaml
+from pydantic import TypeAdapter, ValidationError
+
+from kernels_ref.training.recipe import RECIPES, Recipe
+
+_SCHEMA: Final = TypeAdapter(Recipe)
+
+
+class RecipeError(ValueError):
+    """A recipe that is not there or not what it should be."""
+
+
+def recipe_names() -> list[str]:
+    """Names of the shipped recipes, in alphabetical order."""
+    return sorted(path.stem for path in RECIPES.glob("*.yaml"))
+
+
+def recipe(name: str) -> Recipe:
+    """The shipped recipe called *name*.
+
+    Raises RecipeError that names those there are, or every mistake in the file.
+    """
+    if name not in recipe_names():
+        what = f"a recipe is one of {', '.join(recipe_names())}, got {name!r}"
+        raise RecipeError(what)
+    path = RECIPES / f"{name}.yaml"
+    try:
+        found = _SCHEMA.validate_python(yaml.safe_load(path.read_text(encoding="utf-8")))
+    except yaml.YAMLError as error:
+        what = f"{path}: not YAML: {error}"
+        raise RecipeError(what) from error
+    except ValidationError as error:
+        mistakes = [
+            f"{'.'.join(str(part) for part in mistake['loc'])}: {mistake['msg']}"
+            for mistake in error.errors()
+        ]
+        what = f"{path}: not a recipe: {'; '.join(mistakes)}"
+        raise RecipeError(what) from error
+    if found.name != name:
+        what = f"{path}: a recipe has the name of its file, got {found.name!r}"
+        raise RecipeError(what)
+    return found
+
+
+def in_order() -> list[Recipe]:
+    """All shipped recipes, each behind the one that it starts from.
+
+    Raises RecipeError where one starts from a recipe that is not shipped, or from itself by others.
+    """
+    waiting = {name: recipe(name) for name in recipe_names()}
+    done: dict[str | None, Recipe] = {}
+    while waiting:
+        ready = [r for r in waiting.values() if r.start is None or r.start in done]
+        if not ready:
+            stuck = ", ".join(f"{r.name} from {r.start}" for r in waiting.values())
+            what = f"a recipe starts from nothing or from another one, got {stuck}"
+            raise RecipeError(what)
+        for each in ready:
+            done[each.name] = waiting.pop(each.name)
+    return list(done.values())

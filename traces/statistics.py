@@ -1,0 +1,140 @@
+"""Statistics of a block trace: tokens per forward by every definition in use, and what made them.
+
+A decode forward is one that is no prefill. A fused store denoises too, so it counts as denoising.
+"""
+
+import math
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+from traces.block_tables import BoolArray, IntArray, among, entries, lengths, numbers
+from traces.block_trace import BlockTrace
+
+
+def summary(trace: BlockTrace) -> dict[str, Any]:
+    """All of the statistics, as what JSON holds; None where there is nothing to take a mean of."""
+    counts = trace.manifest.counts
+    steps = trace.steps
+    decode = ~among(steps, "kind", "prefill")
+    live = (numbers(steps, "window_right") - numbers(steps, "window_left"))[decode]
+    definitions = tokens_per_forward(trace.requests)
+    correct, valid = (known_shares(trace.requests, name) for name in ("correct", "valid"))
+    return {
+        "requests": counts.requests,
+        "output_tokens": counts.output_tokens,
+        "forwards": steps.num_rows,
+        "batch_forwards": counts.batch_forwards,
+        "tokens_per_forward": definitions["decode"],
+        "tokens_per_forward_by_definition": definitions,
+        "accuracy": share(correct),
+        "accuracy_standard_error": standard_error(correct),
+        "valid": share(valid),
+        "forwards_per_block": forwards_per_block(trace.blocks),
+        "local_steps": by_local_step(trace.blocks),
+        "edits_per_request": float(numbers(steps, "edited").sum() / counts.requests),
+        "blocks_live": float(live.mean()),
+        "overlap": float((live > 1).mean()),
+        "padded_share": padded_share(steps, decode),
+    }
+
+
+def tokens_per_forward(requests: pa.Table) -> dict[str, float]:
+    """Output tokens per forward of a request, by definition; a request has a forward at least.
+
+    decode: without prefill; denoise: without forwards that only store either; all: with prefill, as
+    Diffulex counts; each is a total over a total. dinfer: see `tokens_per_batch_forward`.
+    """
+    tokens, prefill, denoise, store, batch = (
+        numbers(requests, name)
+        for name in (
+            "output_tokens",
+            "prefill_forwards",
+            "denoise_forwards",
+            "store_forwards",
+            "batch",
+        )
+    )
+    total = tokens.sum()
+    return {
+        "decode": float(total / (denoise + store).sum()),
+        "denoise": float(total / denoise.sum()),
+        "all": float(total / (prefill + denoise + store).sum()),
+        "dinfer": tokens_per_batch_forward(batch, tokens, prefill, denoise + store),
+    }
+
+
+def tokens_per_batch_forward(
+    batch: IntArray, tokens: IntArray, prefill: IntArray, decode: IntArray
+) -> float:
+    """Mean over batches of tokens / forwards of the batch / its rows: the harness of dInfer.
+
+    A batch has the decode forwards of its slowest row, and one prefill if any row has. All
+    arguments are [requests].
+    """
+    names, of = np.unique(batch, return_inverse=True)
+    slowest = np.zeros(len(names), dtype=np.int64)
+    np.maximum.at(slowest, of, decode)
+    prefilled = np.bincount(of, prefill) > 0
+    forwards = slowest + prefilled
+    return float(np.mean(np.bincount(of, tokens) / forwards / np.bincount(of)))
+
+
+def forwards_per_block(blocks: pa.Table) -> dict[str, Any]:
+    """Forwards that updated a block, of the blocks that retired: mean and blocks by forwards."""
+    updates = lengths(blocks, "masked")[numbers(blocks, "retired") >= 0]
+    values, times = np.unique(updates, return_counts=True)
+    return {
+        "mean": float(updates.mean()) if len(updates) else None,
+        "blocks": dict(zip(map(str, values.tolist()), times.tolist(), strict=True)),
+    }
+
+
+def by_local_step(blocks: pa.Table) -> dict[str, list[Any]]:
+    """Per local step, counted from 0: blocks that still have masks, and of those the means.
+
+    Readiness is the share of their masks that are ready (FlowBlock, equation 2); revealed is in
+    tokens.
+    """
+    step = local_steps(lengths(blocks, "masked"))
+    masked, ready, revealed = (entries(blocks, name) for name in ("masked", "ready", "revealed"))
+    there = masked > 0
+    steps, of, n_blocks = np.unique(step[there], return_inverse=True, return_counts=True)
+    readiness = np.bincount(of, ready[there] / masked[there]) / n_blocks
+    return {
+        "step": steps.tolist(),
+        "blocks": n_blocks.tolist(),
+        "readiness": readiness.tolist(),
+        "revealed": (np.bincount(of, revealed[there]) / n_blocks).tolist(),
+    }
+
+
+def local_steps(length: IntArray) -> IntArray:
+    """Of every entry of lists of these lengths its place in its own list, [sum of lengths]."""
+    ends = np.cumsum(length)
+    return np.arange(length.sum()) - np.repeat(ends - length, length)
+
+
+def padded_share(steps: pa.Table, which: BoolArray) -> float:
+    """Share of the slots of *which* forwards that held dummies."""
+    queries, slots = (
+        numbers(steps, name)[which].sum() for name in ("query_tokens", "padded_tokens")
+    )
+    return float(1.0 - queries / slots)
+
+
+def known_shares(requests: pa.Table, column: str) -> BoolArray:
+    """A column of yes and no, without the requests that could not be checked."""
+    return np.asarray(requests[column].drop_null().to_numpy(), dtype=np.bool_)
+
+
+def share(said: BoolArray) -> float | None:
+    """Share of yes; None of nothing."""
+    return float(said.mean()) if len(said) else None
+
+
+def standard_error(said: BoolArray) -> float | None:
+    """Of that share, the outcomes being independent: sqrt(p (1 - p) / n)."""
+    yes = share(said)
+    return None if yes is None else math.sqrt(yes * (1.0 - yes) / len(said))
