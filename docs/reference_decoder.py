@@ -12,6 +12,7 @@ from typing import Any
 
 import numpy as np
 
+from kernels_ref.checkpoint import CHECKPOINTS, read_checkpoint_manifest
 from reports.reference_decoder import draw_batches, draw_gate, draw_readiness, draw_trade_off
 from traces import DATA
 from traces.block_trace import BlockTrace, read_block_trace
@@ -94,6 +95,18 @@ def batch_table(rows: Sequence[Row]) -> str:
     return "\n".join(lines)
 
 
+def checkpoint_table() -> str:
+    """The shipped checkpoints, those that others start from first."""
+    lines = ["| checkpoint | starts from | steps | final loss | what it learns |"]
+    lines.append("|---|---|---|---|---|")
+    manifests = [read_checkpoint_manifest(path) for path in CHECKPOINTS.glob("*.yaml")]
+    for about in sorted(manifests, key=lambda manifest: manifest.recipe["seed"]):
+        start, steps = about.recipe["start"] or "random weights", about.recipe["steps"]
+        words = f"{about.final_loss:.3f} | {about.description}"
+        lines.append(f"| `{about.name}` | {start} | {steps} | {words} |")
+    return "\n".join(lines)
+
+
 def named(rows: Mapping[str, Row], *beginnings: str) -> list[Row]:
     """The rows whose names begin so, in the order of the names."""
     return [row for name, row in rows.items() if name.startswith(beginnings)]
@@ -119,6 +132,7 @@ def tables(rows: Mapping[str, Row], traces: Mapping[str, BlockTrace]) -> dict[st
         "buffer": table(named(rows, "block-buffer", "multi-block")),
         "others": table(named(rows, "d2f", "dmax", "block-entropy")),
         "batches": batch_table(batch_rows(traces)),
+        "checkpoints": checkpoint_table(),
     }
 
 
@@ -162,14 +176,16 @@ def with_tables(page: str, found: Mapping[str, str]) -> str:
     return page
 
 
+def read_traces(folder: Path) -> tuple[dict[str, BlockTrace], dict[str, Row]]:
+    """The shipped traces by name, and their statistics."""
+    paths = sorted(folder.glob(f"{PREFIX}*"))
+    traces = {path.name.removeprefix(PREFIX): read_block_trace(path) for path in paths}
+    return traces, {name: {**described(trace), "name": name} for name, trace in traces.items()}
+
+
 def main() -> None:
     """Write the page and its figures again."""
-    folder = Path(sys.argv[1]) if len(sys.argv) > 1 else DATA
-    traces = {
-        path.name.removeprefix(PREFIX): read_block_trace(path)
-        for path in sorted(folder.glob(f"{PREFIX}*"))
-    }
-    rows = {name: {**described(trace), "name": name} for name, trace in traces.items()}
+    traces, rows = read_traces(Path(sys.argv[1]) if len(sys.argv) > 1 else DATA)
     figures(rows, traces)
     page = with_tables(PAGE.read_text(encoding="utf-8"), tables(rows, traces))
     PAGE.write_text(page, encoding="utf-8")

@@ -1,10 +1,8 @@
 """The figure of a hardware profile: a panel per kernel, curves with measured points on them."""
 
-import io
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
-from xml.sax.saxutils import escape
 
 import matplotlib as mpl
 
@@ -15,10 +13,10 @@ import numpy as np
 from matplotlib.lines import Line2D
 from matplotlib.patches import Patch
 
+from reports.rendering import rendered
 from reports.style import LIMIT_COLOUR, STYLE, grid, ordered_colours, tick_words, ticks
 from reports.units import prefixed
 
-FORMATS = (".svg", ".png")
 COLUMNS = 3
 PANEL_INCHES = (4.6, 3.7)
 # Points lie on their curve, so both may be faint.
@@ -63,7 +61,7 @@ def draw(panels: Sequence[Mapping[str, Any]], name: str, description: str, path:
         key = _key(panels)
         figure.legend(handles=key, loc="outside lower center", ncols=len(key), frameon=False)
         words = {"Title": f"{name}: {description}", "Description": alternative(panels)}
-        content = _rendered(figure, path.suffix, words)
+        content = rendered(figure, path.suffix, words)
         plt.close(figure)
     path.write_bytes(content)
 
@@ -190,14 +188,3 @@ def _key(panels: Sequence[Mapping[str, Any]]) -> list[Any]:
         (True, Line2D([], [], label="limit", color=LIMIT_COLOUR, linewidth=1.0)),
     ]
     return [handle for is_there, handle in found if is_there]
-
-
-def _rendered(figure: Any, suffix: str, words: Mapping[str, str]) -> bytes:  # noqa: ANN401 (matplotlib)
-    """The file; an SVG has its description where screen readers look for it."""
-    file = io.BytesIO()
-    if suffix == ".png":
-        figure.savefig(file, format="png", dpi=150, metadata={**words, "Software": None})
-        return file.getvalue()
-    figure.savefig(file, format="svg", metadata={"Title": words["Title"], "Date": None})
-    told = f"</title>\n <desc>{escape(words['Description'])}</desc>"
-    return file.getvalue().decode("utf-8").replace("</title>", told, 1).encode("utf-8")

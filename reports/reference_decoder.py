@@ -42,7 +42,8 @@ def draw_trade_off(series: Mapping[str, Sequence[Point]], path: Path) -> None:
         axes.set(xlabel="tokens per forward, without prefill", ylabel="right answers, %")
         axes.legend(fontsize=8, loc="lower left")
         grid(axes)
-        _save(figure, path, "Accuracy against tokens per forward of the reference decoders")
+        told = "; ".join(f"{name}: {_told(points)}" for name, points in series.items())
+        _save(figure, path, "Accuracy against tokens per forward of the reference decoders", told)
 
 
 def draw_gate(by_window: Mapping[int, Sequence[Point]], path: Path) -> None:
@@ -65,7 +66,8 @@ def draw_gate(by_window: Mapping[int, Sequence[Point]], path: Path) -> None:
         right.legend(fontsize=8)
         grid(speed)
         grid(right)
-        _save(figure, path, "Speed and accuracy of the wavefront by its gate and window")
+        told = "; ".join(f"W={window}: {_told(points)}" for window, points in by_window.items())
+        _save(figure, path, "Speed and accuracy of the wavefront by its gate and window", told)
 
 
 def draw_batches(rows: Sequence[Point], path: Path) -> None:
@@ -90,7 +92,11 @@ def draw_batches(rows: Sequence[Point], path: Path) -> None:
             axes.set_xticks(batch, [str(rows) for rows in batch])
             axes.set_xticks([], minor=True)
             grid(axes)
-        _save(figure, path, "Forwards of packed and batch-synchronous wavefronts by batch size")
+        told = "; ".join(
+            f"{row['batch']} rows: {row['packed']} packed, {row['synchronous']} synchronous"
+            for row in rows
+        )
+        _save(figure, path, "Forwards of packed and batch-synchronous wavefronts", told)
 
 
 def draw_readiness(series: Mapping[str, Point], path: Path) -> None:
@@ -109,10 +115,22 @@ def draw_readiness(series: Mapping[str, Point], path: Path) -> None:
         revealed.legend(fontsize=8)
         grid(ready)
         grid(revealed)
-        _save(figure, path, "Readiness and revealed tokens by local step of a block")
+        told = "; ".join(
+            f"{name}: ready {', '.join(f'{100 * share:.0f} %' for share in curve['readiness'])}"
+            for name, curve in series.items()
+        )
+        _save(figure, path, "Readiness and revealed tokens by local step of a block", told)
 
 
-def _save(figure: Any, path: Path, title: str) -> None:  # noqa: ANN401 (matplotlib)
-    content = rendered(figure, path.suffix, {"Title": title})
+def _told(points: Sequence[Point]) -> str:
+    """Points in words, for those who cannot see them."""
+    return ", ".join(
+        f"{point['tokens_per_forward']:.2f} tokens at {100 * point['accuracy']:.1f} %"
+        for point in points
+    )
+
+
+def _save(figure: Any, path: Path, title: str, told: str) -> None:  # noqa: ANN401 (matplotlib)
+    content = rendered(figure, path.suffix, {"Title": title, "Description": told})
     plt.close(figure)
     path.write_bytes(content)

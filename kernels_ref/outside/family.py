@@ -71,7 +71,7 @@ class Family:
     """The same within a layer; names with {expert} stand for one tensor of each expert."""
     ignored_tensors: tuple[str, ...] = ()
     """Ends of names of tensors that follow from config.json."""
-    thresholds: Mapping[str, Mapping[str, float]]
+    thresholds: Mapping[str, Mapping[str, int | float]]
     """Default parameters of decoding policies, by the policy's name."""
 
 

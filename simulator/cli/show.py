@@ -63,7 +63,8 @@ def _draw(name: str, figure: Path) -> None:
     """Write the figure of a profile; raises DocumentError for the figure's or the points' file."""
     import dataclasses
 
-    from reports.hardware import FORMATS, draw
+    from reports.hardware import draw
+    from reports.rendering import FORMATS
     from simulator.documents import DocumentError, Mistake
     from simulator.hardware_view import hardware_panels
     from simulator.hardware_view.measured import NO_POINTS, read_points

@@ -85,7 +85,7 @@ def test_stored_kv_is_that_of_the_finished_sequence(
 
 
 @pytest.mark.parametrize("name", policy_names())
-@settings(max_examples=25)
+@settings(max_examples=15)
 @given(data=st.data(), batch=requests(), seed=st.integers(0, 2**31))
 def test_stored_kv_is_exact_where_nothing_rounds(
     name: str, data: st.DataObject, batch: list[Request], seed: int

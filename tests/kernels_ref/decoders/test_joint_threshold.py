@@ -57,7 +57,7 @@ def test_it_decodes_as_without_a_cache(
     assert sum(run.edits for run in runs) > 5
 
 
-@settings(max_examples=100)
+@settings(max_examples=70)
 @given(
     batch=requests(most=1),
     seed=st.integers(0, 2**31),

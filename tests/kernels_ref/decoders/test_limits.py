@@ -60,7 +60,7 @@ def check_output(name: str, model: Model, request: Request, case: Mapping[str, A
 
 
 @pytest.mark.parametrize("name", policy_names())
-@settings(max_examples=25)
+@settings(max_examples=15)
 @given(data=st.data(), batch=requests(most=1), seed=st.integers(0, 2**31))
 def test_output_is_what_became_final(
     name: str, data: st.DataObject, batch: list[Request], seed: int
@@ -82,7 +82,7 @@ def test_output_ends_both_ways_with_a_transformer(name: str) -> None:
 
 
 @pytest.mark.parametrize("name", SERIAL)
-@settings(max_examples=25)
+@settings(max_examples=15)
 @given(data=st.data(), batch=requests(most=1), seed=st.integers(0, 2**31))
 def test_decoding_is_over_with_the_block_that_holds_the_end(
     name: str, data: st.DataObject, batch: list[Request], seed: int
@@ -113,7 +113,7 @@ def place_alone(place: int, _seen: IntArray, turn: int) -> tuple[int, float]:
 
 
 @pytest.mark.parametrize("name", policy_names())
-@settings(max_examples=25)
+@settings(max_examples=15)
 @given(
     data=st.data(),
     prompt=st.lists(st.sampled_from([FACTS.mask_token, *FACTS.end_tokens, 7]), min_size=1).map(

@@ -49,7 +49,7 @@ def test_a_packed_row_is_the_row_alone(layers: str, name: str, case: dict[str, A
 
 
 @pytest.mark.parametrize("name", policy_names())
-@settings(max_examples=15)
+@settings(max_examples=10)
 @given(data=st.data(), batch=requests(), seed=st.integers(0, 2**31))
 def test_a_packed_row_is_the_row_alone_at_any_setting(
     name: str, data: st.DataObject, batch: list[Request], seed: int
@@ -77,7 +77,7 @@ def test_32_rows_in_any_order(name: str) -> None:
 
 
 @pytest.mark.parametrize("name", policy_names())
-@settings(max_examples=15)
+@settings(max_examples=10)
 @given(data=st.data(), batch=requests(most=6), seed=st.integers(0, 2**31))
 def test_a_packed_batch_takes_as_many_forwards_as_its_slowest_row(
     name: str, data: st.DataObject, batch: list[Request], seed: int

@@ -45,7 +45,7 @@ def test_it_decodes_as_without_a_cache(layers: str, store: Store, tau_mask: floa
         check(random_model(layers), request, tau_mask, store)
 
 
-@settings(max_examples=80)
+@settings(max_examples=50)
 @given(
     batch=requests(most=1),
     seed=st.integers(0, 2**31),
@@ -59,7 +59,7 @@ def test_it_decodes_as_without_a_cache_at_any_threshold(
     check(HashedModel(seed), batch[0], tau_mask, store)
 
 
-@settings(max_examples=30)
+@settings(max_examples=20)
 @given(batch=requests(most=1), seed=st.integers(0, 2**31), tau_mask=THRESHOLDS)
 def test_a_fused_store_saves_one_forward_a_block(
     batch: list[Request], seed: int, tau_mask: float
@@ -76,7 +76,7 @@ def test_a_fused_store_saves_one_forward_a_block(
     assert len(separate.record.forwards) - len(fused.record.forwards) == retired
 
 
-@settings(max_examples=30)
+@settings(max_examples=20)
 @given(batch=requests(), seed=st.integers(0, 2**31), tau_mask=st.sampled_from([0.3, 0.6, 0.8]))
 def test_a_buffer_of_one_is_single_block_with_a_bubble(
     batch: list[Request], seed: int, tau_mask: float
