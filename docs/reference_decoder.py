@@ -22,6 +22,8 @@ HERE = Path(__file__).parent
 PAGE = HERE / "reference-decoder.md"
 FIGURES = HERE / "figures"
 PREFIX = "ref-"
+ALWAYS_EARLY = 0.1
+"""The paper's tau_add for mathematics."""
 BATCHES = (1, 2, 4, 8, 16, 32)
 
 Row = Mapping[str, Any]
@@ -37,6 +39,7 @@ def described(trace: BlockTrace) -> dict[str, Any]:
         **facts,
         "checkpoint": manifest.checkpoint.name,
         "queries_per_token": queries / max(1, told["output_tokens"]),
+        "valid_standard_error": (told["valid"] * (1 - told["valid"]) / told["requests"]) ** 0.5,
         "batch": manifest.batch,
         **told,
     }
@@ -51,12 +54,12 @@ def packed_forwards(trace: BlockTrace, batch: int) -> int:
 
 
 COLUMNS = {
-    "trace": lambda row: f"`{row['name']}`",
+    "trace": lambda row: f"`{PREFIX}{row['name']}`",
     "checkpoint": lambda row: row["checkpoint"],
     "right": lambda row: (
         f"{100 * row['accuracy']:.1f} ± {100 * row['accuracy_standard_error']:.1f}"
     ),
-    "valid": lambda row: f"{100 * row['valid']:.1f}",
+    "valid": lambda row: f"{100 * row['valid']:.1f} ± {100 * row['valid_standard_error']:.1f}",
     "tokens per forward": lambda row: f"{row['tokens_per_forward']:.2f}",
     "with prefill": lambda row: f"{row['tokens_per_forward_by_definition']['all']:.2f}",
     "forwards a block": lambda row: f"{row['forwards_per_block']['mean']:.2f}",
@@ -118,9 +121,7 @@ def tables(rows: Mapping[str, Row], traces: Mapping[str, BlockTrace]) -> dict[st
     return {
         "one block": table(named(rows, "single-block", "joint-threshold-m"), EDITING),
         "wavefront": table(wavefront, WINDOW),
-        "readings": table(
-            [rows["gwd-w2-t0.6"], *named(rows, "gwd-leftmost", "gwd-own", "gwd-m0.9")], WINDOW
-        ),
+        "readings": table([rows["gwd-w4-t0.0"], *named(rows, "gwd-leftmost", "gwd-own")], WINDOW),
         "larger blocks": table(
             [
                 *named(rows, "joint-threshold-block"),
@@ -129,7 +130,7 @@ def tables(rows: Mapping[str, Row], traces: Mapping[str, BlockTrace]) -> dict[st
             ],
             WINDOW,
         ),
-        "buffer": table(named(rows, "block-buffer", "multi-block")),
+        "buffer": table(named(rows, "block-buffer", "multi-block", "gwd-multi")),
         "others": table(named(rows, "d2f", "dmax", "block-entropy")),
         "batches": batch_table(batch_rows(traces)),
         "checkpoints": checkpoint_table(),
@@ -151,6 +152,17 @@ def figures(rows: Mapping[str, Row], traces: Mapping[str, BlockTrace]) -> None:
             "wavefront, W=3 (theta_spawn)": line("theta_spawn", "gwd-w3"),
         },
         FIGURES / "trade-off.svg",
+    )
+    draw_trade_off(
+        {
+            "trained for one block (buffer)": line("buffer", "block-buffer-training-free-n"),
+            "trained for several (buffer)": [
+                row
+                for row in line("buffer", "block-buffer-n")
+                if row["buffer"] == 1 or row["tau_add"] == ALWAYS_EARLY
+            ],
+        },
+        FIGURES / "buffer.svg",
     )
     windows = {w: named(rows, f"gwd-w{w}-") for w in (2, 3, 4)}
     draw_gate(windows, FIGURES / "gate.svg")

@@ -22,16 +22,16 @@ Point = Mapping[str, Any]
 
 
 def draw_trade_off(series: Mapping[str, Sequence[Point]], path: Path) -> None:
-    """Accuracy over tokens per forward, one line a series; bars are a standard error.
+    """Valid solutions over tokens per forward, one line a series; bars are a standard error.
 
-    A point has tokens_per_forward, accuracy and accuracy_standard_error as shares, and a label.
+    A point has tokens_per_forward, valid and valid_standard_error as shares, and a label.
     """
     with mpl.rc_context(STYLE):
         figure, axes = plt.subplots(figsize=SIZE_INCHES, layout="constrained")
         for (name, points), colour, marker in zip(series.items(), COLOURS, MARKERS, strict=False):
             speed = [point["tokens_per_forward"] for point in points]
-            right = [100 * point["accuracy"] for point in points]
-            bars = [100 * point["accuracy_standard_error"] for point in points]
+            right = [100 * point["valid"] for point in points]
+            bars = [100 * point["valid_standard_error"] for point in points]
             axes.errorbar(
                 speed, right, bars, color=colour, marker=marker, capsize=2, linewidth=1, label=name
             )
@@ -39,15 +39,23 @@ def draw_trade_off(series: Mapping[str, Sequence[Point]], path: Path) -> None:
                 axes.annotate(
                     point["label"], (x, y), (4, -9), textcoords="offset points", fontsize=7
                 )
-        axes.set(xlabel="tokens per forward, without prefill", ylabel="right answers, %")
+        axes.set(
+            xlabel="tokens per forward, without prefill",
+            ylabel="solutions valid in every sentence, %",
+        )
         axes.legend(fontsize=8, loc="lower left")
         grid(axes)
         told = "; ".join(f"{name}: {_told(points)}" for name, points in series.items())
-        _save(figure, path, "Accuracy against tokens per forward of the reference decoders", told)
+        _save(
+            figure,
+            path,
+            "Valid solutions against tokens per forward of the reference decoders",
+            told,
+        )
 
 
 def draw_gate(by_window: Mapping[int, Sequence[Point]], path: Path) -> None:
-    """Tokens per forward and accuracy over the gate theta_spawn, one line a window."""
+    """Tokens per forward and valid solutions over the gate theta_spawn, one line a window."""
     with mpl.rc_context(STYLE):
         figure, (speed, right) = plt.subplots(1, 2, figsize=SIZE_INCHES, layout="constrained")
         colours = ordered_colours(len(by_window))
@@ -57,17 +65,19 @@ def draw_gate(by_window: Mapping[int, Sequence[Point]], path: Path) -> None:
             gate = [point["theta_spawn"] for point in points]
             style = {"color": colour, "marker": marker, "linewidth": 1.2, "label": f"W={window}"}
             speed.plot(gate, [point["tokens_per_forward"] for point in points], **style)
-            bars = [100 * point["accuracy_standard_error"] for point in points]
+            bars = [100 * point["valid_standard_error"] for point in points]
             right.errorbar(
-                gate, [100 * point["accuracy"] for point in points], bars, capsize=2, **style
+                gate, [100 * point["valid"] for point in points], bars, capsize=2, **style
             )
         speed.set(xlabel="gate, theta_spawn", ylabel="tokens per forward, without prefill")
-        right.set(xlabel="gate, theta_spawn", ylabel="right answers, %")
+        right.set(xlabel="gate, theta_spawn", ylabel="solutions valid in every sentence, %")
         right.legend(fontsize=8)
         grid(speed)
         grid(right)
         told = "; ".join(f"W={window}: {_told(points)}" for window, points in by_window.items())
-        _save(figure, path, "Speed and accuracy of the wavefront by its gate and window", told)
+        _save(
+            figure, path, "Speed and valid solutions of the wavefront by its gate and window", told
+        )
 
 
 def draw_batches(rows: Sequence[Point], path: Path) -> None:
@@ -125,7 +135,7 @@ def draw_readiness(series: Mapping[str, Point], path: Path) -> None:
 def _told(points: Sequence[Point]) -> str:
     """Points in words, for those who cannot see them."""
     return ", ".join(
-        f"{point['tokens_per_forward']:.2f} tokens at {100 * point['accuracy']:.1f} %"
+        f"{point['tokens_per_forward']:.2f} tokens at {100 * point['valid']:.1f} %"
         for point in points
     )
 

@@ -44,7 +44,13 @@ TASK = "held-out word problems"
     show_default=True,
     help="Arithmetic; in float64 a trace is the same on any machine.",
 )
-@click.option("--threads", type=click.IntRange(1, MOST_THREADS), default=1, show_default=True)
+@click.option(
+    "--threads",
+    type=click.IntRange(1, MOST_THREADS),
+    default=1,
+    show_default=True,
+    help="Of the CPU.",
+)
 @click.option("--limit", help="Stop after this long, as 90s or 5m, with a partial trace.")
 @click.option("--resume", is_flag=True, help="Go on with the partial trace in the folder.")
 @click.option("--out", required=True, type=click.Path(path_type=Path), help="Folder of the trace.")

@@ -74,7 +74,9 @@ class ScriptedModel:
             query.left + query.asked,
             np.array([token for token, _ in said]),
             np.array([probability for _, probability in said]),
-            torch.stack([self._logits(*one) for one in said]),
+            torch.stack([self._logits(*one) for one in said])
+            if said
+            else torch.empty(0, self.facts.vocab),
         )
 
     def _logits(self, token: int, probability: float) -> torch.Tensor:
