@@ -117,7 +117,7 @@ def named(rows: Mapping[str, Row], *beginnings: str) -> list[Row]:
 
 def tables(rows: Mapping[str, Row], traces: Mapping[str, BlockTrace]) -> dict[str, str]:
     """Every table of the page, by its marker."""
-    wavefront = named(rows, "gwd-w")
+    wavefront = [*named(rows, "gwd-w"), *named(rows, "gwd-m0.9")]
     return {
         "one block": table(named(rows, "single-block", "joint-threshold-m"), EDITING),
         "wavefront": table(wavefront, WINDOW),
@@ -183,8 +183,8 @@ def figures(rows: Mapping[str, Row], traces: Mapping[str, BlockTrace]) -> None:
 def with_tables(page: str, found: Mapping[str, str]) -> str:
     """*page* with each table between its markers."""
     for name, text in found.items():
-        place = re.compile(rf"(<!-- table: {name} -->\n).*?(\n<!-- end -->)", re.DOTALL)
-        page = place.sub(lambda match, text=text: f"{match[1]}{text}{match[2]}", page)
+        place = re.compile(rf"(<!-- table: {name} -->\n).*?(<!-- end -->)", re.DOTALL)
+        page = place.sub(lambda match, text=text: f"{match[1]}{text}\n{match[2]}", page)
     return page
 
 

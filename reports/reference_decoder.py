@@ -16,6 +16,8 @@ from reports.style import STYLE, grid, ordered_colours
 SIZE_INCHES = (8.0, 3.6)
 # Okabe and Ito's colours, which colour-blind people can tell apart.
 COLOURS = ("#0072b2", "#d55e00", "#009e73", "#cc79a7", "#e69f00", "#56b4e9", "#000000")
+# Of the figure's tokens per forward.
+LABEL_WIDTH = 0.13
 MARKERS = ("o", "s", "^", "D", "v", "P", "X")
 
 Point = Mapping[str, Any]
@@ -35,10 +37,7 @@ def draw_trade_off(series: Mapping[str, Sequence[Point]], path: Path) -> None:
             axes.errorbar(
                 speed, right, bars, color=colour, marker=marker, capsize=2, linewidth=1, label=name
             )
-            for point, x, y in zip(points, speed, right, strict=True):
-                axes.annotate(
-                    point["label"], (x, y), (4, -9), textcoords="offset points", fontsize=7
-                )
+            _labels(axes, points, above=name.startswith("masks only"))
         axes.set(
             xlabel="tokens per forward, without prefill",
             ylabel="solutions valid in every sentence, %",
@@ -52,6 +51,17 @@ def draw_trade_off(series: Mapping[str, Sequence[Point]], path: Path) -> None:
             "Valid solutions against tokens per forward of the reference decoders",
             told,
         )
+
+
+def _labels(axes: Any, points: Sequence[Point], *, above: bool) -> None:  # noqa: ANN401 (matplotlib)
+    """What each point is, but for those that would lie on the label before them."""
+    last = float("-inf")
+    for point in sorted(points, key=lambda point: float(point["tokens_per_forward"])):
+        x, y = point["tokens_per_forward"], 100 * point["valid"]
+        if x - last >= LABEL_WIDTH:
+            offset = (3, 5) if above else (3, -10)
+            axes.annotate(point["label"], (x, y), offset, textcoords="offset points", fontsize=7)
+            last = x
 
 
 def draw_gate(by_window: Mapping[int, Sequence[Point]], path: Path) -> None:
