@@ -18,6 +18,16 @@ from traces.manifest import Manifest
 LEAST_TOKENS_PER_FORWARD = 0.01
 
 
+def acceptance_traces(policy: str) -> list[str]:
+    """Names of the shipped traces of accepted tokens that *policy* may use."""
+    shipped = {name: library.TRACES.get(name) for name in library.TRACES.names()}
+    return [
+        name
+        for name, trace in shipped.items()
+        if isinstance(trace, Manifest) and policy in trace.policies
+    ]
+
+
 def acceptance_of(
     parameters: object, findings: Findings
 ) -> tuple[Manifest | None, AcceptanceModel | None]:
@@ -58,7 +68,8 @@ def check_pace(parameters: object, findings: Findings) -> None:
         constant = parameters.tokens_per_step
         if (constant is None) == (parameters.trace is None):
             what = "give one of decode.tokens_per_step and decode.trace"
-            findings.add("decode", f"{what}; known traces: {', '.join(library.TRACES.names())}")
+            fitting = ", ".join(acceptance_traces(parameters.policy)) or "none"
+            findings.add("decode", f"{what}; known traces: {fitting}")
         most, tree_size = parameters.most_tokens_per_step, parameters.acceptance_tree_size
         if constant is not None and constant > most:
             at = f"block {parameters.block}" + (f" and tree size {tree_size}" if tree_size else "")

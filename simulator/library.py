@@ -5,7 +5,7 @@ A name with a path separator or a YAML suffix is a path, so a user's own file ne
 
 import importlib
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -27,8 +27,8 @@ class Shelf:
     folder: Path
     file: str
     """Path below *folder* of the file of a `{name}`."""
-    by_records: Mapping[str, str] = field(default_factory=dict)
-    """What a file with the field `records` must be instead, by the field's value."""
+    by_records: tuple[tuple[str, str], ...] = ()
+    """What a file with the field `records` must be instead: the field's value, the schema."""
 
     def names(self) -> list[str]:
         """The shipped names."""
@@ -63,10 +63,11 @@ class Shelf:
             if not isinstance(records, str):
                 what = f"must be a text, got {shown(records)}"
                 raise DocumentError(str(path), [Mistake("records", what)])
-            if records not in self.by_records:
-                what = known(records, self.by_records, "records")
+            schemas = dict(self.by_records)
+            if records not in schemas:
+                what = known(records, schemas, "records")
                 raise DocumentError(str(path), [Mistake("records", what)])
-            chosen = self.by_records[records]
+            chosen = schemas[records]
         module, _, schema = chosen.partition(":")
         return getattr(importlib.import_module(module), schema)
 
@@ -83,7 +84,7 @@ TRACES = Shelf(
     "traces.manifest:Manifest",
     _ROOT / "traces/data",
     "{name}/manifest.yaml",
-    by_records={"blocks": "traces.captured:CapturedManifest"},
+    by_records=(("blocks", "traces.captured:CapturedManifest"),),
 )
 SHELVES = {"models": MODELS, "hardware": HARDWARE, "engines": ENGINES, "traces": TRACES}
 

@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 from pydantic import TypeAdapter
 
 from simulator import batching, decoding, documents, library
+from simulator.compatibility import acceptance_traces
 from simulator.deployment import Deployment, build
 from simulator.engine import Replica
 from simulator.kvcache import KvLedger
@@ -83,8 +84,7 @@ def fitting_decode(policy: str, **changes: Any) -> dict[str, Any]:
 
 def fitting_trace(policy: str) -> str | None:
     """A shipped acceptance trace of *policy*, if there is one."""
-    names = library.TRACES.names()
-    return next((n for n in names if policy in library.TRACES.get(n).policies), None)
+    return next(iter(acceptance_traces(policy)), None)
 
 
 def document(policy: str, decode: dict[str, Any] | None = None, **workload: Any) -> dict[str, Any]:

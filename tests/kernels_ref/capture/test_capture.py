@@ -2,6 +2,7 @@
 
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -161,7 +162,7 @@ def test_warnings_say_what_the_checkpoint_was_not_trained_for(tmp_path: Path) ->
     ],
 )
 def test_bad_plans_fail_before_anything_is_decoded(
-    changes: dict[str, object], rule: str, tmp_path: Path
+    changes: dict[str, Any], rule: str, tmp_path: Path
 ) -> None:
     """What cannot be decoded is named by its prompt before the first forward."""
     with pytest.raises(ValueError, match=rule):
