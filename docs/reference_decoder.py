@@ -33,15 +33,11 @@ def described(trace: BlockTrace) -> dict[str, Any]:
     """Statistics of a trace, and the parameters that made it."""
     manifest = trace.manifest
     facts = {**manifest.parameters, "policy": manifest.policy, "block": manifest.block_tokens}
-    queries = int(np.asarray(trace.steps["padded_tokens"]).sum())
-    told = summary(trace)
     return {
         **facts,
         "checkpoint": manifest.checkpoint.name,
-        "queries_per_token": queries / max(1, told["output_tokens"]),
-        "valid_standard_error": (told["valid"] * (1 - told["valid"]) / told["requests"]) ** 0.5,
         "batch": manifest.batch,
-        **told,
+        **summary(trace),
     }
 
 
@@ -65,7 +61,7 @@ COLUMNS = {
     "forwards a block": lambda row: f"{row['forwards_per_block']['mean']:.2f}",
     "edits": lambda row: f"{row['edits_per_request']:.2f}",
     "live blocks": lambda row: f"{row['blocks_live']:.2f}",
-    "query slots a token": lambda row: f"{row['queries_per_token']:.1f}",
+    "query slots a token": lambda row: f"{row['query_slots_per_output_token']:.1f}",
 }
 EDITING = tuple(name for name in COLUMNS if name not in {"live blocks", "query slots a token"})
 WINDOW = tuple(name for name in COLUMNS if name not in {"checkpoint", "with prefill"})

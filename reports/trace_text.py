@@ -76,6 +76,7 @@ def _blocks(found: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
     yield "live blocks of a decode forward", f"{found['blocks_live']:.2f}"
     yield "decode forwards with several", percent(found["overlap"])
     yield "slots that hold dummies", percent(found["padded_share"])
+    yield "query slots an output token", f"{found['query_slots_per_output_token']:.1f}"
     yield "edits of a request", f"{found['edits_per_request']:.2f}"
 
 
@@ -94,7 +95,8 @@ def _accuracy(found: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
         error = percent(found["accuracy_standard_error"])
         yield "correct", f"{percent(found['accuracy'])}, standard error {error}"
     if found["valid"] is not None:
-        yield "valid", percent(found["valid"])
+        error = percent(found["valid_standard_error"])
+        yield "valid in every sentence", f"{percent(found['valid'])}, standard error {error}"
 
 
 def _provenance(trace: Mapping[str, Any]) -> Iterator[tuple[str, str]]:

@@ -20,6 +20,8 @@ MAX_DEPTH = 40
 # Characters of a value in a message; Python refuses to print far longer whole numbers.
 MAX_SHOWN = 60
 MOST_SHOWN_BITS = 180
+# Names in a message, of those that would have been right.
+MOST_NAMES = 40
 
 T = TypeVar("T")
 
@@ -156,11 +158,13 @@ def load(schema: type[T], path: Path) -> T:
 
 
 def known(name: str, choices: Iterable[str], kind: str) -> str:
-    """What to say when *name* is not among the *choices*: the nearest ones first, then all."""
+    """What to say when *name* is not among the *choices*: the nearest ones, then all or many."""
     names = sorted(choices)
     near = difflib.get_close_matches(name[:MAX_SHOWN], names, n=3, cutoff=0.5)
     hint = f" did you mean {' or '.join(near)}?" if near else ""
-    return f"no {kind} {shown(name)};{hint} known: {', '.join(names) or 'none'}"
+    listed = ", ".join(names[:MOST_NAMES]) or "none"
+    more = f" and {len(names) - MOST_NAMES} more" if len(names) > MOST_NAMES else ""
+    return f"no {kind} {shown(name)};{hint} known: {listed}{more}"
 
 
 def _mistake(schema: type, item: ErrorDetails, where: str) -> Mistake:

@@ -4,6 +4,7 @@ A name with a path separator or a YAML suffix is a path, so a user's own file ne
 """
 
 import importlib
+import os
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -13,6 +14,9 @@ from simulator.documents import DocumentError, Mistake, check, known, read_mappi
 
 IDEAL = "ideal"
 """The engine without any overhead, which a scenario has when it names none."""
+
+MOST_NAME_BYTES = 255
+"""Of a file's name, on the file systems there are."""
 
 _ROOT = Path(__file__).parents[1]
 
@@ -42,7 +46,9 @@ class Shelf:
             given, own = Path(name), Path(self.file)
             return given / own.name if len(own.parts) > 1 and given.is_dir() else given
         if name not in self.names():
-            what = known(name, self.names(), self.kind)
+            lies_here = len(os.fsencode(name)) <= MOST_NAME_BYTES and Path(name).exists()
+            here = f"; for what lies here write ./{name}" if lies_here else ""
+            what = f"{known(name, self.names(), self.kind)}{here}"
             raise DocumentError(self.kind, [Mistake("", what)])
         return self.folder / self.file.format(name=name)
 

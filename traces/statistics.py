@@ -31,13 +31,23 @@ def summary(trace: BlockTrace) -> dict[str, Any]:
         "accuracy": share(correct),
         "accuracy_standard_error": standard_error(correct),
         "valid": share(valid),
+        "valid_standard_error": standard_error(valid),
         "forwards_per_block": forwards_per_block(trace.blocks),
         "local_steps": by_local_step(trace.blocks),
         "edits_per_request": float(numbers(steps, "edited").sum() / counts.requests),
         "blocks_live": float(live.mean()),
         "overlap": float((live > 1).mean()),
         "padded_share": padded_share(steps, decode),
+        "query_slots_per_output_token": query_slots_per_output_token(trace),
     }
+
+
+def query_slots_per_output_token(trace: BlockTrace) -> float:
+    """Slots of all forwards, prefill and dummies included, per output token; 0 without any."""
+    slots = int(numbers(trace.steps, "padded_tokens").sum())
+    return (
+        slots / trace.manifest.counts.output_tokens if trace.manifest.counts.output_tokens else 0.0
+    )
 
 
 def tokens_per_forward(requests: pa.Table) -> dict[str, float]:

@@ -52,6 +52,9 @@ def encode_text(text: str) -> list[int]:
     words = text.split()
     unknown = sorted({word for word in words if word not in TOKENS})
     if unknown:
-        rule = f"words of the task only, {', '.join(unknown)} is not one; it has {len(WORDS)}"
+        rule = (
+            f"the task has no words {' '.join(unknown)}; it has {len(WORDS)}, in lower case, with "
+            "spaces around every sign: anna has 4 books . she finds 3 more ."
+        )
         raise ValueError(rule)
     return [BEGIN, *encode(words)]

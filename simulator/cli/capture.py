@@ -1,5 +1,6 @@
 """`blockcast capture`: run a reference decoder and keep what it did as a trace."""
 
+import pkgutil
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -13,12 +14,19 @@ if TYPE_CHECKING:
     from kernels_ref.capture.source import Source
     from kernels_ref.decoders import Policy
 
+# By their files, so that help needs no torch.
+DECODERS = sorted(
+    module.name.replace("_", "-")
+    for module in pkgutil.iter_modules([str(Path(__file__).parents[2] / "kernels_ref/decoders")])
+)
 MOST_THREADS = 1024
 TASK = "held-out word problems"
+ABOUT = ("policy", "parameters", "block_tokens", "checkpoint", "partial", "warnings")
+"""Of the manifest, in front of the statistics in JSON."""
 
 
 @click.command()
-@click.option("--decoder", required=True, metavar="POLICY", help="Decoding policy.")
+@click.option("--decoder", required=True, metavar="POLICY", help=f"One of {', '.join(DECODERS)}.")
 @click.option("--set", "settings", multiple=True, metavar="KEY=VALUE", help="A hyperparameter.")
 @click.option(
     "--checkpoint",
@@ -82,8 +90,6 @@ def command(
         what = "torch is not installed; pip install 'blockcast[torch]'"
         raise DocumentError("capture", [Mistake("", what)])
     from kernels_ref.capture.run import CaptureError, capture
-    from traces.block_trace import read_block_trace
-    from traces.statistics import summary
     from traces.trace_error import TraceError
 
     try:
@@ -97,16 +103,20 @@ def command(
                 limit_s=limit_s,
                 report=lambda done: progress(done / total, f"{done} of {total}"),
             )
-        answer = summary(read_block_trace(out))
+        answer = describe("traces", f"{out}/")
     except (CaptureError, TraceError) as error:
         raise DocumentError("capture", [Mistake("", str(error))]) from error
+    except KeyboardInterrupt as stop:
+        what = "interrupted before a batch was finished; nothing was written"
+        raise DocumentError("capture", [Mistake("", what)]) from stop
     except OSError as error:
         what = f"cannot be written: {error.strerror}"
         raise DocumentError(str(out), [Mistake("", what)]) from error
     if as_json:
-        click.echo(json.dumps(answer, indent=2))
+        about = {name: answer[name] for name in ABOUT}
+        click.echo(json.dumps({**about, **answer["derived"]}, indent=2))
     else:
-        print_trace(describe("traces", f"{out}/"))
+        print_trace(answer)
 
 
 def _plan(  # noqa: PLR0913, PLR0917 (one argument per option)

@@ -19,7 +19,13 @@ SEEDS = 2**63
 
 @click.command()
 @click.argument("recipe")
-@click.option("-o", "--out", type=click.Path(path_type=Path), default=Path(), help="Folder for it.")
+@click.option(
+    "-o",
+    "--out",
+    type=click.Path(path_type=Path),
+    default=Path(),
+    help="Folder for it; here when absent.",
+)
 @click.option("--start", type=click.Path(path_type=Path), help="Manifest to start from instead.")
 @click.option("--steps", type=int, help="Instead of the recipe's.")
 @click.option("--seed", type=int, help="Instead of the recipe's.")

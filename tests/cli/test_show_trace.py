@@ -50,7 +50,7 @@ def test_what_a_block_trace_is_shown_as() -> None:
         "0 6 61.1 % ############ 2.67",
         "1 2 100.0 % #################### 2.00",
         "correct 50.0 %, standard error 35.4 %",
-        "valid 100.0 %",
+        "valid in every sentence 100.0 %",
         "tau_mask 0.9",
         "checkpoint none, trained for block 4",
         f"SHA-256 {'ab' * 32}",

@@ -41,7 +41,8 @@ def test_decoding_undoes_encoding(tokens: list[int]) -> None:
 
 def test_text_with_unknown_words_names_each() -> None:
     """All of them, once, in order, and none of the known ones."""
-    with pytest.raises(ValueError, match="words of the task only") as refused:
+    with pytest.raises(ValueError, match="the task has no words") as refused:
         encode_text("anna has zebras and zebras and books quickly")
-    assert "quickly, zebras is not one" in str(refused.value)
-    assert "anna" not in str(refused.value)
+    told, _, _ = str(refused.value).partition(";")
+    assert told.endswith("quickly zebras")
+    assert "anna" not in told
