@@ -4,7 +4,8 @@ The manifest holds the weights' SHA-256, so a trace that names it names the very
 """
 
 import hashlib
-from collections.abc import Mapping
+import math
+from collections.abc import Iterator, Mapping
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any, ClassVar, Final, Literal
@@ -21,6 +22,9 @@ from kernels_ref.passes import Decoder
 
 CHECKPOINTS: Final = Path(__file__).parent / "checkpoints"
 """The checkpoints that come with the package."""
+
+
+MOST_CONTEXT_TOKENS = 1_000_000
 
 
 class CheckpointError(ValueError):
@@ -51,6 +55,11 @@ class CheckpointManifest:
     software: Mapping[str, str]
     final_loss: float
     """Mean training loss of the last twentieth of the steps, nats a token."""
+
+    def __post_init__(self) -> None:
+        """Refuse tokens that the vocabulary does not have, and numbers that none can be."""
+        if mistakes := list(_mistakes(self)):
+            raise ValueError("; ".join(mistakes))
 
 
 @dataclass(frozen=True)
@@ -97,6 +106,9 @@ def read_checkpoint(path: Path, dtype: torch.dtype = torch.float32) -> Checkpoin
     except (SafetensorError, ValueError) as error:
         what = f"{file}: {error}"
         raise CheckpointError(what) from error
+    if wrong := [name for name, tensor in tensors.items() if not tensor.isfinite().all()]:
+        what = f"{file}: weights are finite numbers, {', '.join(wrong)} has others"
+        raise CheckpointError(what)
     return Checkpoint(manifest, Decoder(manifest.shape, weights))
 
 
@@ -126,6 +138,24 @@ def read_checkpoint_manifest(path: Path) -> CheckpointManifest:
 def checkpoint_tensors(checkpoint: Checkpoint) -> dict[str, torch.Tensor]:
     """The weights by name, as the file holds them."""
     return named_tensors(checkpoint.decoder.weights, tied=checkpoint.manifest.shape.tied)
+
+
+def _mistakes(manifest: CheckpointManifest) -> Iterator[str]:
+    vocab, largest = manifest.shape.vocab, MOST_CONTEXT_TOKENS
+    for field, least, most in (
+        ("mask_token", 0, vocab - 1),
+        ("end_token", 0, vocab - 1),
+        ("context_tokens", 1, largest),
+        ("block_tokens", 1, largest),
+    ):
+        if not least <= (value := getattr(manifest, field)) <= most:
+            yield f"{field} is {least} to {most}, got {value}"
+    if manifest.mask_token == manifest.end_token:
+        yield f"mask_token and end_token differ, both are {manifest.end_token}"
+    if not manifest.name.strip():
+        yield "name is not empty"
+    if not (0 < manifest.shape.rotary_theta < math.inf and math.isfinite(manifest.final_loss)):
+        yield "rotary_theta is above 0, final_loss a number, both finite"
 
 
 def _sha256(path: Path) -> str:

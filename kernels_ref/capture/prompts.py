@@ -1,5 +1,6 @@
 """The prompts to decode: held-out problems of the task, whose answers are checked, or a user's."""
 
+import hashlib
 import json
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
@@ -33,6 +34,11 @@ def held_out(count: int, seed: int) -> list[Prompt]:
 
 def _prompt(problem: Problem) -> Prompt:
     return Prompt(tuple(problem.prompt), lambda output: check(problem, output))
+
+
+def tokens_sha256(prompts: Sequence[Prompt]) -> str:
+    """A hash of all tokens, so that other prompts of the same name are told apart."""
+    return hashlib.sha256(json.dumps([prompt.tokens for prompt in prompts]).encode()).hexdigest()
 
 
 def from_file(path: Path, most: int, encode: Encode) -> list[Prompt]:

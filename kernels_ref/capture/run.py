@@ -11,6 +11,7 @@ import pyarrow as pa
 from kernels_ref.capture.plan import Plan
 from kernels_ref.capture.rows import Rows, rows_of
 from kernels_ref.decoding.batch import BatchForwards, decode_batch
+from traces import MANIFEST_FILE
 from traces.block_tables import SCHEMAS
 from traces.block_trace import read_block_trace
 from traces.captured import CapturedManifest
@@ -121,10 +122,7 @@ def capture(
     the user stopped it: then a partial trace is there, if a batch was finished.
     """
     plan.check()
-    if folder.exists() and not resume:
-        what = f"{folder}: exists; name a new folder, or give --resume to go on with a partial one"
-        raise CaptureError(what)
-    done = _restored(plan, folder) if folder.exists() else NOTHING
+    done = _begun(plan, folder, resume=resume)
     began = written = monotonic()
     try:
         while done.problems < len(plan.prompts):
@@ -142,9 +140,25 @@ def capture(
     return _write(plan, folder, done)
 
 
+def _begun(plan: Plan, folder: Path, *, resume: bool) -> Captured:
+    """What there is to go on from; the folder is made at once, so that nobody else takes it."""
+    if resume and (folder / MANIFEST_FILE).exists():
+        return _restored(plan, folder)
+    try:
+        folder.mkdir(parents=True, exist_ok=resume)
+    except FileExistsError as error:
+        what = f"{folder}: exists; name a new folder, or give --resume to go on with a partial one"
+        raise CaptureError(what) from error
+    if any(folder.iterdir()):
+        what = f"{folder}: holds other things than a trace"
+        raise CaptureError(what)
+    return NOTHING
+
+
 def _stopped(plan: Plan, folder: Path, done: Captured, why: str) -> InterruptedCaptureError:
     """Write what there is, and say so."""
     if not done.problems:
+        folder.rmdir()
         return InterruptedCaptureError(f"{why} before a batch was finished; nothing is written")
     _write(plan, folder, done)
     what = (

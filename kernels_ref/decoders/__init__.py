@@ -17,8 +17,9 @@ from pydantic import ConfigDict, Field, Strict
 from kernels_ref.decoding.batch import Group
 from kernels_ref.decoding.sequence import Sequence as TokenSequence
 
-Threshold = Annotated[float, Field(ge=0, le=1)]
-Count = Annotated[int, Strict(), Field(ge=1)]
+Threshold = Annotated[float, Strict(), Field(ge=0, le=1, allow_inf_nan=False)]
+Count = Annotated[int, Strict(), Field(ge=1, le=4096)]
+"""Far more blocks, tokens or steps than a context has."""
 STRICT: ConfigDict = ConfigDict(extra="forbid")
 
 

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from typing import Annotated, ClassVar, Literal
 
 import numpy as np
-from pydantic import ConfigDict, Field
+from pydantic import ConfigDict, Field, Strict
 
 from kernels_ref.decoders import STRICT, Count
 from kernels_ref.decoding.batch import Decoding, Group, independent
@@ -21,8 +21,8 @@ from kernels_ref.decoding.sequence import Sequence as TokenSequence
 PROMPT = "causal"
 CHECKPOINT = "canvas"
 
-Nats = Annotated[float, Field(ge=0)]
-Temperature = Annotated[float, Field(gt=0)]
+Nats = Annotated[float, Strict(), Field(ge=0, allow_inf_nan=False)]
+Temperature = Annotated[float, Strict(), Field(ge=1e-3, le=1e3, allow_inf_nan=False)]
 
 
 @dataclass(frozen=True, kw_only=True)

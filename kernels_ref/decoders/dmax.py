@@ -30,7 +30,8 @@ class Parameters:
     tau_mask: Threshold = 0.5
     """Least probability of the masks that are revealed together."""
     tau_stop: Threshold = 0.9
-    """Least probability at all places that ends the block."""
+    """Least probability at all places that ends the block, once it has no mask: where *tau_mask* is
+    larger, DMax's code would end it with masks in it."""
 
 
 def decode(sequences: Sequence[TokenSequence], parameters: Parameters) -> Group:

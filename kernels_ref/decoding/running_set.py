@@ -46,7 +46,7 @@ class RunningSet:
 
     def progress(self, block: int) -> float:
         """Share of a block that is no mask, tokens of the prompt included; 1 before block 0."""
-        return 1.0 if block < 0 else 1.0 - float(self.sequence.is_masked(block).mean())
+        return 1.0 if block < 0 else float((~self.sequence.is_masked(block)).mean())
 
     def add(self) -> None:
         """The next block becomes active, all masks but for what the prompt has in it."""

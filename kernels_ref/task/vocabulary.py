@@ -47,9 +47,12 @@ def decode(tokens: Sequence[int]) -> list[str]:
 def encode_text(text: str) -> list[int]:
     """Tokens of a question, words with spaces between them, the begin token first.
 
-    Raises ValueError that names every word the task does not have.
+    Raises ValueError for no words, and naming every word the task does not have.
     """
     words = text.split()
+    if not words:
+        rule = "a question has at least one word, got none"
+        raise ValueError(rule)
     unknown = sorted({word for word in words if word not in TOKENS})
     if unknown:
         rule = (

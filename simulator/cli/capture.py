@@ -20,6 +20,9 @@ DECODERS = sorted(
     for module in pkgutil.iter_modules([str(Path(__file__).parents[2] / "kernels_ref/decoders")])
 )
 MOST_THREADS = 1024
+MOST_PROBLEMS = 100_000
+MOST_SEED = 2**32 - 1
+MOST_TOKENS = 1_000_000
 TASK = "held-out word problems"
 ABOUT = ("policy", "parameters", "block_tokens", "checkpoint", "partial", "warnings")
 """Of the manifest, in front of the statistics in JSON."""
@@ -93,7 +96,7 @@ def command(
     from traces.trace_error import TraceError
 
     try:
-        plan = _plan(out.resolve().name, **asked)
+        plan = _plan(_name_of(out), **asked)
         total = len(plan.prompts)
         with share_bar("decoding") as progress:
             capture(
@@ -119,6 +122,13 @@ def command(
         print_trace(answer)
 
 
+def _name_of(path: Path) -> str:
+    """The last part of a path as text, whatever bytes it has."""
+    import os
+
+    return os.fsencode(path.absolute().name).decode("utf-8", "replace") or "trace"
+
+
 def _plan(  # noqa: PLR0913, PLR0917 (one argument per option)
     name: str,
     decoder: str,
@@ -139,14 +149,14 @@ def _plan(  # noqa: PLR0913, PLR0917 (one argument per option)
 
     policy = _policy(decoder)
     mistakes = [
-        Mistake(option, f"is at least {least}, got {value}")
-        for option, value, least in (
-            ("--problems", problems, 1),
-            ("--batch", batch, 1),
-            ("--seed", seed, 0),
-            ("--output-limit", output_limit, 1),
+        Mistake(option, f"is {least} to {most}, got {value}")
+        for option, value, least, most in (
+            ("--problems", problems, 1, MOST_PROBLEMS),
+            ("--batch", batch, 1, MOST_PROBLEMS),
+            ("--seed", seed, 0, MOST_SEED),
+            ("--output-limit", output_limit, 1, MOST_TOKENS),
         )
-        if value < least
+        if not least <= value <= most
     ]
     if mistakes:
         raise DocumentError("capture", mistakes)
@@ -207,6 +217,9 @@ def _source(checkpoint: str, family: str | None, dtype: str, threads: int) -> "S
     path = shipped_path(checkpoint) if checkpoint in shipped else Path(checkpoint)
     if checkpoint not in shipped and not is_path(checkpoint) and not path.is_dir():
         raise DocumentError("--checkpoint", [Mistake("", known(checkpoint, shipped, "checkpoint"))])
+    if family is not None and not path.is_dir():
+        what = f"is of a Hugging Face folder, and {checkpoint} is none"
+        raise DocumentError("--family", [Mistake("", what)])
     try:
         return source_at(path, family=family, dtype=dtype, threads=threads)
     except (CheckpointError, OutsideError) as error:
@@ -217,7 +230,7 @@ def _prompts(
     file: Path | None, problems: int, seed: int, checkpoint: str | None
 ) -> "tuple[Sequence[Prompt], str]":
     """The prompts and what they are."""
-    from kernels_ref.capture.prompts import PromptsError, from_file, held_out
+    from kernels_ref.capture.prompts import PromptsError, from_file, held_out, tokens_sha256
     from kernels_ref.outside import tokenizer
     from kernels_ref.task.vocabulary import encode_text
     from simulator.documents import DocumentError, Mistake
@@ -230,6 +243,7 @@ def _prompts(
         return held_out(problems, seed), TASK
     encode = encode_text if folder is None else tokenizer(folder)
     try:
-        return from_file(file, problems, encode), f"prompts of {file.name}"
+        prompts = from_file(file, problems, encode)
     except PromptsError as error:
         raise DocumentError(str(file), [Mistake("", str(error))]) from error
+    return prompts, f"prompts of {_name_of(file)}, SHA-256 of their tokens {tokens_sha256(prompts)}"

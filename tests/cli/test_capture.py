@@ -52,11 +52,11 @@ def test_prompts_of_one_s_own() -> None:
         (("--decoder", "block-buffer", "--set", "buffer=0"), "buffer: must be greater than or"),
         (("--set", "block=0"), "block: must be greater than or equal to 1"),
         (("--set", "block=500"), "fit the context of 192 tokens"),
-        (("--batch", "0"), "--batch: is at least 1, got 0"),
-        (("--problems", "0"), "--problems: is at least 1, got 0"),
-        (("--output-limit", "0"), "--output-limit: is at least 1, got 0"),
+        (("--batch", "0"), "--batch: is 1 to 100000, got 0"),
+        (("--problems", "0"), "--problems: is 1 to 100000, got 0"),
+        (("--output-limit", "0"), "--output-limit: is 1 to 1000000, got 0"),
         (("--output-limit", "5000"), "fit the context of 192 tokens"),
-        (("--seed", "-1"), "--seed: is at least 0, got -1"),
+        (("--seed", "-1"), "--seed: is 0 to 4294967295, got -1"),
         (("--checkpoint", "selfcorrecting"), "did you mean self-correcting"),
         (("--checkpoint", "missing.yaml"), "missing.yaml"),
         (("--checkpoint", "."), "config.json"),
@@ -64,6 +64,12 @@ def test_prompts_of_one_s_own() -> None:
         (("--prompts", "empty.jsonl"), "at least 1 problem"),
         (("--prompts", "no-tokens.jsonl"), "a prompt has at least one token"),
         (("--limit", "5"), "--limit"),
+        (("--set", "tau_mask=true"), "tau_mask"),
+        (("--set", "window=1000000000"), "window: must be less than or equal to 4096"),
+        (("--decoder", "block-entropy", "--set", "entropy_bound=.inf"), "entropy_bound"),
+        (("--family", "llada2"), "is of a Hugging Face folder"),
+        (("--problems", "1000000000"), "--problems: is 1 to 100000"),
+        (("--prompts", "no-words.jsonl"), "at least one word"),
         (("--out", "there"), "exists"),
     ],
 )
@@ -72,6 +78,7 @@ def test_bad_input_is_named(changes: tuple[str, ...], said: str) -> None:
     Path("there").mkdir()
     Path("empty.jsonl").write_text("\n")
     Path("no-tokens.jsonl").write_text('{"tokens": []}\n')
+    Path("no-words.jsonl").write_text('{"text": " "}\n')
     before = sorted(path.name for path in Path().iterdir())
     answer = call("capture", *BASE, "--out", "made", *changes)
     assert answer.code == 1

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from kernels_ref.capture.plan import Plan
-from kernels_ref.capture.prompts import Prompt, PromptsError, from_file
+from kernels_ref.capture.prompts import Prompt, PromptsError, from_file, tokens_sha256
 from kernels_ref.capture.run import CaptureError, InterruptedCaptureError, capture
 from kernels_ref.decoders import policy, policy_names
 from kernels_ref.decoding.batch import decode_batch
@@ -119,6 +119,7 @@ def test_an_existing_folder_is_left_alone(tmp_path: Path) -> None:
         (plan("joint-threshold"), "policy, parameters"),
         (plan(source=source(sha256="1" * 64)), "checkpoint"),
         (plan(problems=8), "requests_asked"),
+        (plan(task="other prompts"), "task"),
     ],
 )
 def test_only_the_same_capture_is_resumed(other: Plan, what: str, tmp_path: Path) -> None:
@@ -129,6 +130,35 @@ def test_only_the_same_capture_is_resumed(other: Plan, what: str, tmp_path: Path
     with pytest.raises(CaptureError, match=f"another {what}"):
         capture(other, tmp_path / "trace", resume=True)
     assert files(tmp_path / "trace") == before
+
+
+def test_an_empty_folder_is_begun_by_resume(tmp_path: Path) -> None:
+    """What a kill before the first snapshot left is no dead end."""
+    (tmp_path / "trace").mkdir()
+    capture(plan(problems=2), tmp_path / "trace", resume=True)
+    assert not read_block_trace(tmp_path / "trace").manifest.partial
+
+
+def test_two_captures_do_not_share_a_folder(tmp_path: Path) -> None:
+    """A capture that begins while another is under way is refused, and the first one finishes."""
+    refused = []
+
+    def report(done: int) -> None:
+        if done == 0:
+            with pytest.raises(CaptureError, match="exists") as error:
+                capture(plan(seed=9), tmp_path / "trace")
+            refused.append(error)
+
+    capture(plan(), tmp_path / "trace", report=report)
+    assert len(refused) == 1
+    assert read_block_trace(tmp_path / "trace").manifest.seed == 3
+
+
+def test_prompts_of_one_name_are_told_apart() -> None:
+    """Other tokens have another hash, which the trace's task names."""
+    one, other = ([Prompt((2, token))] for token in (5, 6))
+    assert tokens_sha256(one) == tokens_sha256([Prompt((2, 5))])
+    assert tokens_sha256(one) != tokens_sha256(other)
 
 
 def test_a_whole_trace_is_not_resumed(tmp_path: Path) -> None:

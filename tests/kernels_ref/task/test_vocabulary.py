@@ -31,7 +31,7 @@ def test_a_token_is_a_byte() -> None:
     assert len(WORDS) <= 256
 
 
-@given(tokens=st.lists(st.integers(0, len(WORDS) - 1), max_size=20))
+@given(tokens=st.lists(st.integers(0, len(WORDS) - 1), min_size=1, max_size=20))
 def test_decoding_undoes_encoding(tokens: list[int]) -> None:
     """Tokens to words to tokens; text is a question and has the begin token before it."""
     words = decode(tokens)
