@@ -12,10 +12,11 @@ from typing import Any, ClassVar, Final, Literal
 
 import torch
 import yaml
-from pydantic import ConfigDict, TypeAdapter, ValidationError
+from pydantic import ConfigDict, TypeAdapter
 from safetensors import SafetensorError
 from safetensors.torch import load_file, save
 
+from kernels_ref.checked_yaml import checked_yaml
 from kernels_ref.named_weights import named_tensors, weights_of
 from kernels_ref.pass_shape import PassShape
 from kernels_ref.passes import Decoder
@@ -115,24 +116,9 @@ def read_checkpoint(path: Path, dtype: torch.dtype = torch.float32) -> Checkpoin
 def read_checkpoint_manifest(path: Path) -> CheckpointManifest:
     """The manifest at *path*; raises CheckpointError with every mistake in it."""
     try:
-        document = yaml.safe_load(path.read_text(encoding="utf-8"))
-        return TypeAdapter(CheckpointManifest).validate_python(document)
-    except OSError as error:
-        what = f"{path}: cannot be read: {error.strerror}"
-        raise CheckpointError(what) from error
-    except UnicodeDecodeError as error:
-        what = f"{path}: not UTF-8 text"
-        raise CheckpointError(what) from error
-    except yaml.YAMLError as error:
-        what = f"{path}: not YAML: {error}"
-        raise CheckpointError(what) from error
-    except ValidationError as error:
-        mistakes = [
-            f"{'.'.join(str(part) for part in mistake['loc'])}: {mistake['msg']}"
-            for mistake in error.errors()
-        ]
-        what = f"{path}: not a checkpoint manifest: {'; '.join(mistakes)}"
-        raise CheckpointError(what) from error
+        return checked_yaml(CheckpointManifest, path, "checkpoint manifest")
+    except ValueError as error:
+        raise CheckpointError(*error.args) from error
 
 
 def checkpoint_tensors(checkpoint: Checkpoint) -> dict[str, torch.Tensor]:

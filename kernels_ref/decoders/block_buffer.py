@@ -8,14 +8,13 @@ import numpy as np
 from pydantic import ConfigDict
 
 from kernels_ref.decoders import STRICT, Count, Threshold
-from kernels_ref.decoding.asking import live_blocks, prefill
+from kernels_ref.decoding.asking import live_blocks, prefilled
 from kernels_ref.decoding.batch import Decoding, Group, independent
-from kernels_ref.decoding.changes import change
 from kernels_ref.decoding.query import Prediction
 from kernels_ref.decoding.record import Update
 from kernels_ref.decoding.running_set import RunningSet
 from kernels_ref.decoding.sequence import Sequence as TokenSequence
-from kernels_ref.decoding.updates import best_of
+from kernels_ref.decoding.updates import best_of, change
 
 PROMPT = "block-causal"
 CHECKPOINT = "multi-block"
@@ -66,9 +65,7 @@ def _decode(sequence: TokenSequence, parameters: Parameters) -> Decoding:
     While an end token stands in the answer no slot is activated, and the row is over when those
     that are live are in cache.
     """
-    prompt = prefill(sequence)
-    if prompt is not None:
-        yield prompt
+    yield from prefilled(sequence)
     blocks = RunningSet(sequence)
     slots = [Slot(number) for number in range(sequence.n_blocks)]
     blocks.add()

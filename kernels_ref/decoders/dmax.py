@@ -8,12 +8,12 @@ import numpy as np
 from pydantic import ConfigDict
 
 from kernels_ref.decoders import STRICT, Count, Threshold
-from kernels_ref.decoding.asking import live_blocks, prefill
+from kernels_ref.decoding.asking import live_blocks, prefilled
 from kernels_ref.decoding.batch import Decoding, Group, independent
-from kernels_ref.decoding.changes import change
 from kernels_ref.decoding.query import BoolArray, FloatArray, Prediction, Query
 from kernels_ref.decoding.record import Update
 from kernels_ref.decoding.sequence import Sequence as TokenSequence
+from kernels_ref.decoding.updates import change
 
 PROMPT = "block-causal"
 CHECKPOINT = "self-correcting"
@@ -44,9 +44,7 @@ def _decode(sequence: TokenSequence, parameters: Parameters) -> Decoding:
 
     The KV of the last block is never stored.
     """
-    prompt = prefill(sequence)
-    if prompt is not None:
-        yield prompt
+    yield from prefilled(sequence)
     for block in range(sequence.n_blocks):
         sequence.record.admit(block)
         yield from _denoise(sequence, block, parameters)

@@ -7,7 +7,7 @@ from typing import ClassVar, Literal
 from pydantic import ConfigDict
 
 from kernels_ref.decoders import STRICT, Count, Threshold
-from kernels_ref.decoding.asking import live_blocks, prefill
+from kernels_ref.decoding.asking import live_blocks, prefilled
 from kernels_ref.decoding.batch import Decoding, Group, independent
 from kernels_ref.decoding.query import Kind
 from kernels_ref.decoding.sequence import Sequence as TokenSequence
@@ -38,9 +38,7 @@ def decode(sequences: Sequence[TokenSequence], parameters: Parameters) -> Group:
 
 def _decode(sequence: TokenSequence, parameters: Parameters) -> Decoding:
     """The forward that changes nothing had the final tokens as input, so it has stored the KV."""
-    prompt = prefill(sequence)
-    if prompt is not None:
-        yield prompt
+    yield from prefilled(sequence)
     for number in range(sequence.n_blocks):
         sequence.record.admit(number)
         block = EditedBlock(number)

@@ -7,7 +7,7 @@ from typing import ClassVar, Literal
 from pydantic import ConfigDict
 
 from kernels_ref.decoders import STRICT, Count, Threshold
-from kernels_ref.decoding.asking import live_blocks, prefill
+from kernels_ref.decoding.asking import live_blocks, prefilled
 from kernels_ref.decoding.batch import Decoding, Group, independent
 from kernels_ref.decoding.running_set import RunningSet
 from kernels_ref.decoding.sequence import Sequence as TokenSequence
@@ -44,9 +44,7 @@ def _decode(sequence: TokenSequence, parameters: Parameters) -> Decoding:
     Algorithm 4 stores a block in the forward that completes it, whose input still had masks. Its
     engine stores it in the next one, and so it is here.
     """
-    prompt = prefill(sequence)
-    if prompt is not None:
-        yield prompt
+    yield from prefilled(sequence)
     blocks = RunningSet(sequence)
     blocks.add()
     while blocks.live:

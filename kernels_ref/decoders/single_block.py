@@ -7,7 +7,7 @@ from typing import ClassVar, Literal
 from pydantic import ConfigDict
 
 from kernels_ref.decoders import STRICT, Count, Threshold
-from kernels_ref.decoding.asking import live_blocks, prefill
+from kernels_ref.decoding.asking import live_blocks, prefilled
 from kernels_ref.decoding.batch import Decoding, Group, independent
 from kernels_ref.decoding.query import Kind
 from kernels_ref.decoding.sequence import Sequence as TokenSequence
@@ -37,9 +37,7 @@ def decode(sequences: Sequence[TokenSequence], parameters: Parameters) -> Group:
 
 
 def _decode(sequence: TokenSequence, parameters: Parameters) -> Decoding:
-    prompt = prefill(sequence)
-    if prompt is not None:
-        yield prompt
+    yield from prefilled(sequence)
     fused = parameters.store == "fused"
     for block in range(sequence.n_blocks):
         sequence.record.admit(block)
@@ -48,8 +46,7 @@ def _decode(sequence: TokenSequence, parameters: Parameters) -> Decoding:
             kind: Kind = "fused-store" if first < block else "denoise"
             said = yield live_blocks(sequence, first, block + 1, kind=kind, asked_from=block)
             first = block
-            update = reveal_confident(sequence, block, said, parameters.tau_mask)
-            sequence.record.update(block, update)
+            reveal_confident(sequence, block, said, parameters.tau_mask)
         sequence.record.finish(block)
         if not fused:
             yield live_blocks(sequence, block, block + 1, kind="store")

@@ -2,6 +2,7 @@
 
 import numpy as np
 
+from kernels_ref.decoding.batch import Decoding
 from kernels_ref.decoding.query import IntArray, Kind, Query
 from kernels_ref.decoding.sequence import Sequence
 
@@ -22,6 +23,13 @@ def prefill(sequence: Sequence) -> Query | None:
         return None
     tokens, horizon = sequence.tokens[:end].copy(), block_horizon(sequence, 0, end)
     return Query("prefill", 0, tokens, horizon, end, asked=end)
+
+
+def prefilled(sequence: Sequence) -> Decoding:
+    """A row's decoder as far as `prefill`, which it asks for where there is anything to."""
+    query = prefill(sequence)
+    if query is not None:
+        yield query
 
 
 def live_blocks(  # noqa: PLR0913 (a query's fields)

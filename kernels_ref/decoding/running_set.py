@@ -63,7 +63,6 @@ class RunningSet:
         done = draft_and_edit(
             sequence, block, part, tau_mask=tau_mask, tau_edit=1.0, forced=forced, editing=False
         )
-        sequence.record.update(block, done)
         if 0 < done.masked == done.revealed:
             sequence.record.finish(block)
 

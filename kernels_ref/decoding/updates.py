@@ -9,19 +9,16 @@ from kernels_ref.decoding.record import Update
 from kernels_ref.decoding.sequence import Sequence
 
 
-def reveal_confident(
-    sequence: Sequence, block: int, said: Prediction, tau_mask: float, *, forced: bool = True
-) -> Update:
-    """Masks to tokens: all of probability *tau_mask* or more, for ever.
+def reveal_confident(sequence: Sequence, block: int, said: Prediction, tau_mask: float) -> Update:
+    """Masks to tokens: all of probability *tau_mask* or more, for ever; the best one if none is.
 
-    If there is none, the single best one where *forced*. LLaDA-2.0's confidence threshold.
+    LLaDA-2.0's confidence threshold.
     """
     masked = sequence.is_masked(block)
     ready = masked & (said.probability >= tau_mask)
-    revealed = ready if ready.any() or not forced else best_of(masked, said.probability)
-    update = count(sequence, block, said, ready=ready, revealed=revealed)
-    write(sequence, block, said, revealed)
-    return update
+    revealed = ready if ready.any() else best_of(masked, said.probability)
+    edited = np.zeros_like(masked)
+    return change(sequence, block, said, ready=ready, revealed=revealed, edited=edited)
 
 
 def draft_and_edit(  # noqa: PLR0913 (the rule's inputs)
@@ -48,9 +45,7 @@ def draft_and_edit(  # noqa: PLR0913 (the rule's inputs)
     differs = ~masked & sequence.is_answer(block) & (current != said.token)
     edited = differs & (said.probability > tau_edit) & editing
     ready = masked & (said.probability >= tau_mask)
-    update = count(sequence, block, said, ready=ready, revealed=revealed, edited=edited)
-    write(sequence, block, said, revealed | edited)
-    return update
+    return change(sequence, block, said, ready=ready, revealed=revealed, edited=edited)
 
 
 def best_of(candidates: BoolArray, probability: FloatArray) -> BoolArray:
@@ -61,32 +56,30 @@ def best_of(candidates: BoolArray, probability: FloatArray) -> BoolArray:
     return out
 
 
-def count(  # noqa: PLR0913 (what is counted)
+def change(  # noqa: PLR0913 (what is counted)
     sequence: Sequence,
     block: int,
     said: Prediction,
     *,
     ready: BoolArray,
     revealed: BoolArray,
-    edited: BoolArray | None = None,
+    edited: BoolArray,
 ) -> Update:
-    """The record of an update that is about to be written."""
+    """Write what is *said* to the *revealed* and *edited* places; the update that is on record."""
     masked = sequence.is_masked(block)
-    there = ~masked & sequence.is_answer(block)
-    agreeing = there & (sequence.tokens[sequence.places(block)] == said.token)
-    return Update(
+    tokens = sequence.tokens[sequence.places(block)]
+    agreeing = ~masked & sequence.is_answer(block) & (tokens == said.token)
+    update = Update(
         masked=int(masked.sum()),
         ready=int(ready.sum()),
         revealed=int(revealed.sum()),
-        edited=0 if edited is None else int(edited.sum()),
+        edited=int(edited.sum()),
         agreeing=int(agreeing.sum()),
     )
-
-
-def write(sequence: Sequence, block: int, said: Prediction, changed: BoolArray) -> None:
-    """Put what is *said* at the *changed* places of a block."""
-    tokens = sequence.tokens[sequence.places(block)]
+    changed = revealed | edited
     tokens[changed] = said.token[changed]
+    sequence.record.update(block, update)
+    return update
 
 
 @dataclass
@@ -125,7 +118,6 @@ class EditedBlock:
             forced=forced,
             editing=not self.frozen,
         )
-        sequence.record.update(self.number, done)
         self.readiness = done.ready / done.masked if done.masked else 1.0
         was_finished, self.finished = self.finished, done.masked == 0 and done.edited == 0
         if done.masked == 0 and counts:

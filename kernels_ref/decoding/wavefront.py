@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from typing import Protocol
 
-from kernels_ref.decoding.asking import live_blocks, prefill
+from kernels_ref.decoding.asking import live_blocks, prefill, prefilled
 from kernels_ref.decoding.batch import Decoding, Group
 from kernels_ref.decoding.query import Prediction, Query
 from kernels_ref.decoding.sequence import Sequence as TokenSequence
@@ -110,9 +110,7 @@ class Row:
 
 def packed_row(sequence: TokenSequence, parameters: Wavefront) -> Decoding:
     """Algorithm 1. At most one block is admitted per forward: a new one has no logits yet."""
-    prompt = prefill(sequence)
-    if prompt is not None:
-        yield prompt
+    yield from prefilled(sequence)
     row = Row(sequence, parameters)
     row.admit()
     while True:

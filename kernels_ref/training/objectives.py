@@ -1,6 +1,6 @@
 """What one training step asks of the model: a loss from a step's problems and its noise."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 import torch
@@ -133,11 +133,4 @@ def _self_drafted(decoder: Decoder, question: Question, generator: np.random.Gen
     asked = tokens[:, question.first_asked :]
     fill = (asked == MASK) & (probability.numpy() > least)
     tokens[:, question.first_asked :] = np.where(fill, token.numpy(), asked)
-    return Question(
-        tokens,
-        question.positions,
-        question.visibility,
-        question.first_asked,
-        question.targets,
-        question.weights,
-    )
+    return replace(question, tokens=tokens)

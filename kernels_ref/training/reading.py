@@ -1,13 +1,7 @@
 """Reads recipes: the shipped ones by name, and in the order in which they stand on each other."""
 
-from typing import Final
-
-import yaml
-from pydantic import TypeAdapter, ValidationError
-
+from kernels_ref.checked_yaml import checked_yaml
 from kernels_ref.training.recipe import RECIPES, Recipe
-
-_SCHEMA: Final = TypeAdapter(Recipe)
 
 
 class RecipeError(ValueError):
@@ -29,17 +23,9 @@ def recipe(name: str) -> Recipe:
         raise RecipeError(what)
     path = RECIPES / f"{name}.yaml"
     try:
-        found = _SCHEMA.validate_python(yaml.safe_load(path.read_text(encoding="utf-8")))
-    except yaml.YAMLError as error:
-        what = f"{path}: not YAML: {error}"
-        raise RecipeError(what) from error
-    except ValidationError as error:
-        mistakes = [
-            f"{'.'.join(str(part) for part in mistake['loc'])}: {mistake['msg']}"
-            for mistake in error.errors()
-        ]
-        what = f"{path}: not a recipe: {'; '.join(mistakes)}"
-        raise RecipeError(what) from error
+        found = checked_yaml(Recipe, path, "recipe")
+    except ValueError as error:
+        raise RecipeError(*error.args) from error
     if found.name != name:
         what = f"{path}: a recipe has the name of its file, got {found.name!r}"
         raise RecipeError(what)

@@ -1,5 +1,6 @@
 """`blockcast capture`: run a reference decoder and keep what it did as a trace."""
 
+import os
 import pkgutil
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -79,7 +80,6 @@ def command(
     A trace holds, for every forward of every block, how many masks were ready before the update,
     and what was revealed, edited and committed. Needs torch.
     """
-    import importlib.util
     import json
 
     from reports.trace_text import print_trace
@@ -87,11 +87,10 @@ def command(
     from simulator.documents import DocumentError, Mistake
     from simulator.progress import share_bar
     from simulator.quantities import time_span_s
+    from simulator.torch_extra import need_torch
 
     limit_s = time_span_s("--limit", limit) if limit else None
-    if importlib.util.find_spec("torch") is None:
-        what = "torch is not installed; pip install 'blockcast[torch]'"
-        raise DocumentError("capture", [Mistake("", what)])
+    need_torch("capture")
     from kernels_ref.capture.run import CaptureError, capture
     from traces.trace_error import TraceError
 
@@ -124,8 +123,6 @@ def command(
 
 def _name_of(path: Path) -> str:
     """The last part of a path as text, whatever bytes it has."""
-    import os
-
     return os.fsencode(path.absolute().name).decode("utf-8", "replace") or "trace"
 
 

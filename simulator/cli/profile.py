@@ -62,8 +62,6 @@ def command(  # noqa: PLR0913 (one argument per option)
     command goes on where it was interrupted, and adds points otherwise. With --passes, whole
     forward passes with random weights are compared with the profile there is. Needs torch.
     """
-    import importlib.util
-
     from hwprofiles.fitting.points import MeasurementError
     from hwprofiles.kernel_shapes import KernelShapes
     from simulator.cost import MissingKernelError
@@ -71,6 +69,7 @@ def command(  # noqa: PLR0913 (one argument per option)
     from simulator.kernel_shapes import kernel_shapes
     from simulator.library import MODELS as SHELF
     from simulator.quantities import byte_size, time_span_s
+    from simulator.torch_extra import need_torch
 
     if name is not None and (not name.strip() or Path(name).name != name):
         what = f"a name is one part of a path, without separators, got {name!r}"
@@ -84,9 +83,7 @@ def command(  # noqa: PLR0913 (one argument per option)
     working_set_bytes = byte_size("--working-set", working_set) if working_set else None
     if passes and not served:
         raise DocumentError("--passes", [Mistake("", "whole passes of what? name a --model")])
-    if importlib.util.find_spec("torch") is None:
-        what = "torch is not installed; pip install 'blockcast[torch]'"
-        raise DocumentError("profile", [Mistake("", what)])
+    need_torch("profile")
     from kernels_ref.profiling.environment import NoDeviceError
     from kernels_ref.profiling.measure import request
     from kernels_ref.profiling.samples import SamplesError

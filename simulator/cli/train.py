@@ -53,19 +53,16 @@ def command(  # noqa: PLR0913 (one argument per option)
     Checkpoint, manifest and the losses are named after the recipe. Equal recipes give equal bytes
     on one machine with one number of threads, interrupted and resumed or not. Needs torch.
     """
-    import importlib.util
     import json
 
-    from simulator.documents import DocumentError, Mistake
+    from simulator.torch_extra import need_torch
 
     if resume and fresh:
         message = "--resume goes on and --fresh begins anew: give one of them"
         raise click.UsageError(message)
     _check(recipe, out, start=start, steps=steps, seed=seed)
     _check_figure(figure)
-    if importlib.util.find_spec("torch") is None:
-        what = "torch is not installed; pip install 'blockcast[torch]'"
-        raise DocumentError("train", [Mistake("", what)])
+    need_torch("train")
     from kernels_ref.training.run import use_threads
     from reports.training_text import print_training
 
