@@ -150,13 +150,34 @@ class Decoder:
         *positions* [rows, queries] are absolute; absent, they follow the rows' prefixes. Without a
         *cache* queries see one another by the rule alone, and gradients flow.
         """
+        return self.tapped_states(
+            embedded, visibility, plans=plans, positions=positions, cache=cache, gate=gate
+        )[0]
+
+    def tapped_states(  # noqa: PLR0913 (what a pass is given)
+        self,
+        embedded: torch.Tensor,
+        visibility: Visibility,
+        *,
+        plans: Sequence[AttentionPlan],
+        positions: torch.Tensor | None = None,
+        cache: KvCache | None = None,
+        gate: torch.Tensor | None = None,
+        tapped: Sequence[int] = (),
+    ) -> tuple[torch.Tensor, list[torch.Tensor]]:
+        """`states`, and the residual streams behind the *tapped* layers, counted from 1.
+
+        Each stream is [rows, queries, hidden], in the order of the layers.
+        """
         rows, queries, _ = embedded.shape
         prefix_tokens = visibility.prefix_tokens
         if positions is None:
             positions = prefix_tokens[:, None] + torch.arange(queries, device=embedded.device)
         on = None if gate is None else gate.flatten()
         batch = Batch(rows, queries, positions, prefix_tokens, visibility.query_tokens, on)
-        return self._layers(embedded.flatten(0, 1), batch, cache, plans).view(embedded.shape)
+        flat, streams = self._layers(embedded.flatten(0, 1), batch, cache, plans)
+        taps = [stream.view(embedded.shape) for i, stream in enumerate(streams) if i in tapped]
+        return flat.view(embedded.shape), taps
 
     def _layers(
         self,
@@ -164,18 +185,23 @@ class Decoder:
         batch: Batch,
         cache: KvCache | None,
         plans: Sequence[AttentionPlan],
-    ) -> torch.Tensor:
-        """Normalised states of all tokens behind the last layer, [rows x queries, hidden]."""
-        residual = embedded
+    ) -> tuple[torch.Tensor, list[torch.Tensor]]:
+        """Of all tokens the normalised states behind the last layer, [rows x queries, hidden].
+
+        And the residual streams before every layer and behind the last.
+        """
+        residual, streams = embedded, []
         change: torch.Tensor | None = None
         layers = zip(self.shape.unrolled, self.weights.layers, strict=True)
         for index, ((group, shape), weights) in enumerate(layers):
             x, residual = _into_block(change, residual, weights.attention_norm)
+            streams.append(residual)
             kept = None if cache is None else (cache.keys[index], cache.values[index])
             attended = self._attend(x, shape, weights, batch, kept, plans[group])
             x, residual = add_rms_norm(attended, residual, weights.ffn_norm)
             change = self._mix(x, shape, weights, batch)
-        return _into_block(change, residual, self.weights.final_norm)[0]
+        states, residual = _into_block(change, residual, self.weights.final_norm)
+        return states, [*streams, residual]
 
     def _attend(  # noqa: PLR0913, PLR0917 (a layer's attention needs all of them)
         self,

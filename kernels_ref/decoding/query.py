@@ -11,9 +11,10 @@ IntArray = npt.NDArray[np.int64]
 BoolArray = npt.NDArray[np.bool_]
 FloatArray = npt.NDArray[np.float64]
 
-Kind = Literal["prefill", "denoise", "store", "fused-store"]
+Kind = Literal["prefill", "denoise", "store", "fused-store", "draft", "verify"]
 """What a forward is for. Store: only to leave the KV of tokens that are final. Fused store: the
-same beside the first denoising of the next block."""
+same beside the first denoising of the next block. Draft: tokens that the target may refuse. Verify:
+what the target says of them, or of one token alone."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -33,11 +34,29 @@ class Query:
     """[queries], share of the token in its input embedding; the rest is the mask's (DMax)."""
     asked: int = 0
     """Queries before this one get no logits."""
+    adapted: BoolArray | None = None
+    """[queries], which of them the adapters are on for; none of them when absent."""
+    tree: "Tree | None" = None
+    """Where queries are nodes of a tree: what they see in place of *horizon*."""
+    features: torch.Tensor | None = None
+    """What a drafter takes in: [places, width], of the target or of its own last state."""
 
     @property
     def right(self) -> int:
         """Absolute place behind the last token."""
         return self.left + len(self.tokens)
+
+
+@dataclass(frozen=True, eq=False)
+class Tree:
+    """Queries that are nodes: each sees its ancestors, and everything that lies before the tree."""
+
+    first: int
+    """Absolute place in the cache of the tree's first node; earlier levels lie there too."""
+    ancestors: BoolArray
+    """[queries, nodes from *first* on, the queries' own the last ones], each node its own."""
+    positions: IntArray
+    """[queries], position in the text: nodes of one level are alternatives for one token."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -55,6 +74,8 @@ class Prediction:
     """Its soft-max probability, [asked]."""
     logits: torch.Tensor
     """[asked, vocab], minus infinity at the mask."""
+    features: torch.Tensor | None = None
+    """[queries, width], what a drafter may take in; for every query, also those not asked."""
 
     def at(self, places: slice) -> "Prediction":
         """The part of it about absolute *places*."""

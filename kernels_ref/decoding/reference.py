@@ -7,9 +7,9 @@ import numpy as np
 import torch
 
 from kernels_ref.checkpoint import Checkpoint
+from kernels_ref.decoding.packed import packed
 from kernels_ref.decoding.query import Cache, IntArray, ModelFacts, Prediction, Query
 from kernels_ref.kernels.lm_head import confidence, lm_head
-from kernels_ref.kernels.visibility import up_to
 from kernels_ref.passes import Decoder, KvCache
 
 CONFIDENCE_LOGITS: Final = 2**19
@@ -33,10 +33,14 @@ class DenseCache:
 class ReferenceModel:
     """Answers queries with a `Decoder`; the mask token is never predicted."""
 
-    def __init__(self, decoder: Decoder, facts: ModelFacts) -> None:
-        """Take a decoder in any float dtype, and what decoders must know of it."""
+    def __init__(self, decoder: Decoder, facts: ModelFacts, tapped: tuple[int, ...] = ()) -> None:
+        """Take a decoder in any float dtype, and what decoders must know of it.
+
+        Predictions have for features the states behind the *tapped* layers, counted from 1.
+        """
         self.decoder = decoder
         self.facts = facts
+        self._tapped = tapped
 
     def new_cache(self, rows: int, capacity_tokens: int) -> DenseCache:
         """Room for *rows* sequences, all zeros."""
@@ -45,29 +49,22 @@ class ReferenceModel:
     @torch.no_grad()
     def forward(self, queries: list[Query | None], cache: Cache) -> list[Prediction | None]:
         """One dense forward [rows, widest]; rows without a query are padding and touch nothing."""
-        if not isinstance(cache, DenseCache):
-            rule = f"a DenseCache, got {type(cache).__name__}"
-            raise TypeError(rule)
-        # Dummies behind the end of the cache have no place there, and nobody sees them.
-        widest = max(query.padded for query in queries if query is not None)
-        widest = min(widest, cache.kv.capacity_tokens)
-        tokens = np.full((len(queries), widest), self.facts.mask_token)
-        horizon = np.zeros((len(queries), widest), dtype=np.int64)
-        lengths = np.zeros((2, len(queries)), dtype=np.int64)
-        for row, query in enumerate(queries):
-            if query is not None:
-                tokens[row, : len(query.tokens)] = query.tokens
-                horizon[row, : len(query.tokens)] = query.horizon
-                lengths[:, row] = query.left, len(query.tokens)
-        prefix_tokens, query_tokens = torch.from_numpy(lengths)
-        seen = up_to(prefix_tokens, query_tokens, torch.from_numpy(horizon))
-        states = self.decoder.states(
-            self._embedded(torch.from_numpy(tokens), queries),
-            seen,
-            plans=self.decoder.plans(seen, widest, cache.kv),
-            cache=cache.kv,
+        kv = dense(cache).kv
+        asked = packed(
+            queries, mask_token=self.facts.mask_token, capacity_tokens=kv.capacity_tokens
         )
-        return self._predictions(states, queries)
+        states, streams = self.decoder.tapped_states(
+            self._embedded(asked.tokens, queries),
+            asked.visibility,
+            plans=self.decoder.plans(asked.visibility, asked.widest, kv),
+            positions=asked.positions,
+            cache=kv,
+            gate=asked.gate,
+            tapped=self._tapped,
+        )
+        logits = lm_head(asked_states(states, queries), self.decoder.weights.lm_head)
+        logits[:, self.facts.mask_token] = -torch.inf
+        return predictions(queries, logits, torch.cat(streams, dim=2) if streams else None)
 
     def _embedded(self, tokens: torch.Tensor, queries: list[Query | None]) -> torch.Tensor:
         """Input embeddings; soft ones where a query says how hard each token is."""
@@ -82,29 +79,46 @@ class ReferenceModel:
                 )
         return embedded
 
-    def _predictions(
-        self, states: torch.Tensor, queries: list[Query | None]
-    ) -> list[Prediction | None]:
-        """The LM head on the states that are asked and on no padding, then each row's part."""
-        asked = [_asked_places(row, query, states.shape[1]) for row, query in enumerate(queries)]
-        flat = states.flatten(0, 1)[torch.from_numpy(np.concatenate(asked))]
-        logits = lm_head(flat, self.decoder.weights.lm_head)
-        logits[:, self.facts.mask_token] = -torch.inf
-        token, probability = _most_likely(logits)
-        counts = [len(places) for places in asked]
-        parts = zip(
-            queries,
-            token.split(counts),
-            probability.double().split(counts),
-            logits.split(counts),
-            strict=True,
+
+def dense(cache: Cache) -> DenseCache:
+    """*cache*, which must be a DenseCache; TypeError for any other."""
+    if not isinstance(cache, DenseCache):
+        rule = f"a DenseCache, got {type(cache).__name__}"
+        raise TypeError(rule)
+    return cache
+
+
+def asked_states(states: torch.Tensor, queries: list[Query | None]) -> torch.Tensor:
+    """Of *states* [rows, widest, hidden] those that get logits, and no padding, [asked, hidden]."""
+    places = [_asked_places(row, query, states.shape[1]) for row, query in enumerate(queries)]
+    return states.flatten(0, 1)[torch.from_numpy(np.concatenate(places))]
+
+
+def predictions(
+    queries: list[Query | None], logits: torch.Tensor, features: torch.Tensor | None
+) -> list[Prediction | None]:
+    """Each row's part of *logits* [asked, vocab] and *features* [rows, widest, width]."""
+    token, probability = _most_likely(logits)
+    counts = [0 if query is None else len(query.tokens) - query.asked for query in queries]
+    parts = zip(
+        queries,
+        token.split(counts),
+        probability.double().split(counts),
+        logits.split(counts),
+        strict=True,
+    )
+    return [
+        None
+        if query is None
+        else Prediction(
+            query.left + query.asked,
+            token.numpy(),
+            probability.numpy(),
+            logits,
+            None if features is None else features[row, : len(query.tokens)],
         )
-        return [
-            None
-            if query is None
-            else Prediction(query.left + query.asked, token.numpy(), probability.numpy(), logits)
-            for query, token, probability, logits in parts
-        ]
+        for row, (query, token, probability, logits) in enumerate(parts)
+    ]
 
 
 def _asked_places(row: int, query: Query | None, widest: int) -> IntArray:
@@ -137,8 +151,8 @@ def soft_embedding(token: torch.Tensor, mask: torch.Tensor, share: torch.Tensor)
     return soft
 
 
-def reference_model(checkpoint: Checkpoint) -> ReferenceModel:
-    """The model of a checkpoint."""
+def reference_model(checkpoint: Checkpoint, tapped: tuple[int, ...] = ()) -> ReferenceModel:
+    """The model of a checkpoint; *tapped* as in `ReferenceModel`."""
     manifest = checkpoint.manifest
     facts = ModelFacts(
         mask_token=manifest.mask_token,
@@ -147,4 +161,4 @@ def reference_model(checkpoint: Checkpoint) -> ReferenceModel:
         context_tokens=manifest.context_tokens,
         vocab=manifest.shape.vocab,
     )
-    return ReferenceModel(checkpoint.decoder, facts)
+    return ReferenceModel(checkpoint.decoder, facts, tapped)

@@ -49,6 +49,11 @@ class Sequence:
         self.tokens[: len(prompt)] = prompt
         self.record = Record()
 
+    @property
+    def capacity_tokens(self) -> int:
+        """Places that its KV takes: all blocks, whole."""
+        return len(self.tokens)
+
     def start(self, block: int) -> int:
         """Absolute place of a block's first token."""
         return self.first_start + block * self.block_tokens

@@ -147,6 +147,31 @@ def tree(prefix_tokens: torch.Tensor, ancestors: torch.Tensor) -> Visibility:
     return Visibility(rule, prefix_tokens, query_tokens)
 
 
+def nodes_from(
+    prefix_tokens: torch.Tensor,
+    query_tokens: torch.Tensor,
+    first: torch.Tensor,
+    ancestors: torch.Tensor,
+) -> Visibility:
+    """Every query sees what lies before place *first* of its row, and its ancestors from there on.
+
+    *first* is int [rows]; *ancestors* bool [rows, queries, nodes], node j at place first + j, the
+    queries' own among them. Unlike in `tree` some nodes may be in the cache: a tree that grows
+    level by level.
+    """
+    _check_lengths(prefix_tokens, query_tokens)
+    _check_lengths(prefix_tokens, first)
+    present = _present(prefix_tokens, query_tokens)
+    last = ancestors.shape[2] - 1
+
+    def rule(row: torch.Tensor, query: torch.Tensor, key: torch.Tensor) -> torch.Tensor:
+        node = key - first[row]
+        related = ancestors[row, query, node.clamp(0, last)] & (node <= last)
+        return ((node < 0) | related) & present(row, query, key)
+
+    return Visibility(rule, prefix_tokens, query_tokens)
+
+
 def sliding(inner: Visibility, window_tokens: int) -> Visibility:
     """*inner*, less the keys that lie *window_tokens* or more before the query."""
     _check_positive("window_tokens", window_tokens)
