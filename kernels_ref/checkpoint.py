@@ -6,9 +6,9 @@ The manifest holds the weights' SHA-256, so a trace that names it names the very
 import hashlib
 import math
 from collections.abc import Iterator, Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, ClassVar, Final, Literal
+from typing import Any, ClassVar, Final, Literal, TypeVar
 
 import torch
 import yaml
@@ -26,6 +26,7 @@ CHECKPOINTS: Final = Path(__file__).parent / "checkpoints"
 
 
 MOST_CONTEXT_TOKENS = 1_000_000
+M = TypeVar("M")
 
 
 class CheckpointError(ValueError):
@@ -75,14 +76,22 @@ def write_checkpoint(
     folder: Path, tensors: Mapping[str, torch.Tensor], manifest: Mapping[str, Any]
 ) -> CheckpointManifest:
     """Write NAME.safetensors and NAME.yaml into *folder*; the manifest lacks only the hash."""
+    return put_checkpoint(CheckpointManifest, folder, tensors, manifest)
+
+
+def put_checkpoint(
+    schema: type[M], folder: Path, tensors: Mapping[str, torch.Tensor], manifest: Mapping[str, Any]
+) -> M:
+    """`write_checkpoint` with a manifest of any *schema*; whole numbers stay as they are."""
     folder.mkdir(parents=True, exist_ok=True)
     weights = folder / f"{manifest['name']}.safetensors"
-    half = {name: tensor.detach().half().contiguous() for name, tensor in tensors.items()}
-    weights.write_bytes(save(half))
+    weights.write_bytes(save({name: _kept(tensor) for name, tensor in tensors.items()}))
+    adapter = TypeAdapter(schema)
     whole = {"format_version": 1, **manifest, "sha256": _sha256(weights)}
-    checked = TypeAdapter(CheckpointManifest).validate_python(whole)
-    text = yaml.safe_dump(_plain(asdict(checked)), sort_keys=False, width=100)
-    (folder / f"{checked.name}.yaml").write_text(text, encoding="utf-8")
+    checked = adapter.validate_python(whole)
+    plain = adapter.dump_python(checked, mode="json")
+    text = yaml.safe_dump(plain, sort_keys=False, width=100)
+    (folder / f"{manifest['name']}.yaml").write_text(text, encoding="utf-8")
     return checked
 
 
@@ -93,30 +102,48 @@ def read_checkpoint(path: Path, dtype: torch.dtype = torch.float32) -> Checkpoin
     hash, and tensors that are not of the architecture.
     """
     manifest = read_checkpoint_manifest(path)
+    tensors = tensors_beside(path, manifest.sha256, dtype)
+    try:
+        weights = weights_of(manifest.shape, tensors)
+    except ValueError as error:
+        what = f"{path.with_suffix('.safetensors')}: {error}"
+        raise CheckpointError(what) from error
+    return Checkpoint(manifest, Decoder(manifest.shape, weights))
+
+
+def tensors_beside(path: Path, sha256: str, dtype: torch.dtype) -> dict[str, torch.Tensor]:
+    """The weights beside the manifest at *path*, in *dtype*; whole numbers stay as they are.
+
+    Raises CheckpointError where they are missing, of another hash, unreadable or not finite.
+    """
     file = path.with_suffix(".safetensors")
     if not file.is_file():
         what = f"{file}: not found; the weights lie beside the manifest"
         raise CheckpointError(what)
     found = _sha256(file)
-    if found != manifest.sha256:
-        what = f"{file}: sha256 is {found}, {path.name} says {manifest.sha256}"
+    if found != sha256:
+        what = f"{file}: sha256 is {found}, {path.name} says {sha256}"
         raise CheckpointError(what)
     try:
-        tensors = {name: tensor.to(dtype) for name, tensor in load_file(file).items()}
-        weights = weights_of(manifest.shape, tensors)
-    except (SafetensorError, ValueError) as error:
+        tensors = load_file(file)
+    except SafetensorError as error:
         what = f"{file}: {error}"
         raise CheckpointError(what) from error
     if wrong := [name for name, tensor in tensors.items() if not tensor.isfinite().all()]:
         what = f"{file}: weights are finite numbers, {', '.join(wrong)} has others"
         raise CheckpointError(what)
-    return Checkpoint(manifest, Decoder(manifest.shape, weights))
+    return {name: t.to(dtype) if t.is_floating_point() else t for name, t in tensors.items()}
 
 
 def read_checkpoint_manifest(path: Path) -> CheckpointManifest:
     """The manifest at *path*; raises CheckpointError with every mistake in it."""
+    return manifest_at(CheckpointManifest, path, "checkpoint manifest")
+
+
+def manifest_at(schema: type[M], path: Path, kind: str) -> M:
+    """The manifest of *schema* at *path*; raises CheckpointError with why it is no *kind*."""
     try:
-        return checked_yaml(CheckpointManifest, path, "checkpoint manifest")
+        return checked_yaml(schema, path, kind)
     except ValueError as error:
         raise CheckpointError(*error.args) from error
 
@@ -148,8 +175,7 @@ def _sha256(path: Path) -> str:
     return hashlib.sha256(path.read_bytes()).hexdigest()
 
 
-def _plain(value: Any) -> Any:  # noqa: ANN401 (any YAML value)
-    """*value* in what YAML has: lists for tuples, at any depth."""
-    if isinstance(value, Mapping):
-        return {key: _plain(inner) for key, inner in value.items()}
-    return [_plain(inner) for inner in value] if isinstance(value, list | tuple) else value
+def _kept(tensor: torch.Tensor) -> torch.Tensor:
+    """As the file holds it."""
+    given = tensor.detach().contiguous()
+    return given.half() if given.is_floating_point() else given

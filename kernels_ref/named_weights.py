@@ -2,25 +2,20 @@
 
 import dataclasses
 from collections.abc import Callable, Mapping
-from typing import Any
+from typing import Any, TypeVar
 
 import torch
 
 from kernels_ref.pass_shape import PassShape
 from kernels_ref.random_weights import DecoderWeights, random_weights
 
+T = TypeVar("T")
 Change = Callable[[str, torch.Tensor], torch.Tensor]
 
 
 def named_tensors(weights: DecoderWeights, *, tied: bool) -> dict[str, torch.Tensor]:
     """Every tensor once, by where it is; an LM head that is the embedding is left out."""
-    found: dict[str, torch.Tensor] = {}
-
-    def note(name: str, tensor: torch.Tensor) -> torch.Tensor:
-        found[name] = tensor
-        return tensor
-
-    _mapped(weights, "", note)
+    found = tensors_in(weights)
     if tied:
         del found["lm_head"]
     return found
@@ -32,24 +27,42 @@ def weights_of(shape: PassShape, tensors: Mapping[str, torch.Tensor]) -> Decoder
     Raises ValueError that names what is missing, of another size, or not of this architecture.
     """
     given = {**tensors, "lm_head": tensors["embedding"]} if _ties(shape, tensors) else {**tensors}
+    return filled(random_weights(shape, sizes_only), given)
+
+
+def tensors_in(weights: Any) -> dict[str, torch.Tensor]:  # noqa: ANN401 (any dataclass of tensors)
+    """Every tensor of *weights*, at any depth, by where it is."""
+    found: dict[str, torch.Tensor] = {}
+
+    def note(name: str, tensor: torch.Tensor) -> torch.Tensor:
+        found[name] = tensor
+        return tensor
+
+    _mapped(weights, "", note)
+    return found
+
+
+def filled(template: T, tensors: Mapping[str, torch.Tensor]) -> T:
+    """*template* with the tensors of the same names; raises ValueError as `weights_of`."""
     asked: dict[str, list[int]] = {}
 
     def note(name: str, like: torch.Tensor) -> torch.Tensor:
         asked[name] = list(like.shape)
-        return given.get(name, like)
+        return tensors.get(name, like)
 
-    weights: DecoderWeights = _mapped(random_weights(shape, _sizes_only), "", note)
-    if mistakes := _mistakes(asked, given):
+    weights: T = _mapped(template, "", note)
+    if mistakes := _mistakes(asked, tensors):
         raise ValueError("; ".join(mistakes))
     return weights
 
 
+def sizes_only(*sizes: int) -> torch.Tensor:
+    """A tensor without content: to draw weights that only say how large they are."""
+    return torch.empty(*sizes, device="meta")
+
+
 def _ties(shape: PassShape, tensors: Mapping[str, torch.Tensor]) -> bool:
     return shape.tied and "embedding" in tensors and "lm_head" not in tensors
-
-
-def _sizes_only(*sizes: int) -> torch.Tensor:
-    return torch.empty(*sizes, device="meta")
 
 
 def _mistakes(asked: Mapping[str, list[int]], given: Mapping[str, torch.Tensor]) -> list[str]:

@@ -4,8 +4,9 @@ Nothing in it waits for a GPU once attention is prepared, so a pass can be captu
 after one run that compiles its elementwise kernels.
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import partial
 
 import torch
 
@@ -30,6 +31,11 @@ from kernels_ref.random_weights import (
     normal,
     random_weights,
 )
+
+KeyValues = tuple[torch.Tensor, torch.Tensor]
+"""Keys and values, each [rows, places, kv heads, head_dim]."""
+Store = Callable[[torch.Tensor, torch.Tensor], KeyValues]
+"""The new keys and values in, all that the queries may see out."""
 
 
 @dataclass(frozen=True)
@@ -97,20 +103,22 @@ class Decoder:
         *queries* is the padded count. Without a cache the queries see each other alone. Reads
         lengths back from a GPU, so it stays out of captures.
         """
-        plans = []
-        for layer in self.shape.layers:
-            window = layer.window_tokens
-            plans.append(
-                prepare(
-                    sliding(visibility, window) if window else visibility,
-                    rows=visibility.rows,
-                    queries=queries,
-                    keys=queries if cache is None else cache.capacity_tokens,
-                    query_heads=layer.query_heads,
-                    kv_heads=layer.kv_heads,
-                )
+        keys = queries if cache is None else cache.capacity_tokens
+        return self.plans_over(visibility, queries, keys)
+
+    def plans_over(self, visibility: Visibility, queries: int, keys: int) -> list[AttentionPlan]:
+        """`plans` over so many *keys* a row, wherever they lie."""
+        return [
+            prepare(
+                sliding(visibility, layer.window_tokens) if layer.window_tokens else visibility,
+                rows=visibility.rows,
+                queries=queries,
+                keys=keys,
+                query_heads=layer.query_heads,
+                kv_heads=layer.kv_heads,
             )
-        return plans
+            for layer in self.shape.layers
+        ]
 
     @torch.no_grad()
     def forward(  # noqa: PLR0913 (what a pass is given)
@@ -175,7 +183,11 @@ class Decoder:
             positions = prefix_tokens[:, None] + torch.arange(queries, device=embedded.device)
         on = None if gate is None else gate.flatten()
         batch = Batch(rows, queries, positions, prefix_tokens, visibility.query_tokens, on)
-        flat, streams = self._layers(embedded.flatten(0, 1), batch, cache, plans)
+        stores = [
+            _as_they_are if cache is None else partial(cached, cache, index, batch)
+            for index in range(len(self.weights.layers))
+        ]
+        flat, streams = self._layers(embedded.flatten(0, 1), batch, stores, plans)
         taps = [stream.view(embedded.shape) for i, stream in enumerate(streams) if i in tapped]
         return flat.view(embedded.shape), taps
 
@@ -183,7 +195,7 @@ class Decoder:
         self,
         embedded: torch.Tensor,
         batch: Batch,
-        cache: KvCache | None,
+        stores: Sequence[Store],
         plans: Sequence[AttentionPlan],
     ) -> tuple[torch.Tensor, list[torch.Tensor]]:
         """Of all tokens the normalised states behind the last layer, [rows x queries, hidden].
@@ -196,8 +208,7 @@ class Decoder:
         for index, ((group, shape), weights) in enumerate(layers):
             x, residual = _into_block(change, residual, weights.attention_norm)
             streams.append(residual)
-            kept = None if cache is None else (cache.keys[index], cache.values[index])
-            attended = self._attend(x, shape, weights, batch, kept, plans[group])
+            attended = self._attend(x, shape, weights, batch, stores[index], plans[group])
             x, residual = add_rms_norm(attended, residual, weights.ffn_norm)
             change = self._mix(x, shape, weights, batch)
         states, residual = _into_block(change, residual, self.weights.final_norm)
@@ -209,17 +220,12 @@ class Decoder:
         shape: LayerShape,
         weights: LayerWeights,
         batch: Batch,
-        caches: tuple[torch.Tensor, torch.Tensor] | None,
+        store: Store,
         plan: AttentionPlan,
     ) -> torch.Tensor:
-        """Attention of one layer over its cache, in which the new keys and values are put first."""
+        """Attention of one layer over what *store* makes of the new keys and values."""
         query, key, value = self._heads(self._project(x, weights.qkv, batch), shape, weights, batch)
-        if caches is None:
-            caches = (key, value)
-        else:
-            for cache, new in zip(caches, (key, value), strict=True):
-                scatter_kv(cache, new, batch.prefix_tokens, batch.query_tokens)
-        out = attention(query, *caches, plan)
+        out = attention(query, *store(key, value), plan)
         return self._project(out.reshape(len(x), -1), weights.output, batch)
 
     def _heads(
@@ -287,6 +293,20 @@ class RandomDecoder(Decoder):
     def new_cache(self, rows: int, capacity_tokens: int) -> KvCache:
         """Room for *rows* sequences, filled as if by earlier tokens."""
         return self._cache(rows, capacity_tokens, self._draw)
+
+
+def _as_they_are(key: torch.Tensor, value: torch.Tensor) -> KeyValues:
+    return key, value
+
+
+def cached(
+    cache: KvCache, index: int, batch: Batch, key: torch.Tensor, value: torch.Tensor
+) -> KeyValues:
+    """The cache of layer *index*, in which the new keys and values are put first."""
+    kept = cache.keys[index], cache.values[index]
+    for whole, new in zip(kept, (key, value), strict=True):
+        scatter_kv(whole, new, batch.prefix_tokens, batch.query_tokens)
+    return kept
 
 
 def _into_block(

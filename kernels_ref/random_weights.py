@@ -114,7 +114,7 @@ def _experts(draw: Draw, hidden: int, shape: ExpertShape) -> ExpertWeights:
     )
 
 
-def _layer(draw: Draw, shape: PassShape, layer: LayerShape) -> LayerWeights:
+def random_layer(draw: Draw, shape: PassShape, layer: LayerShape) -> LayerWeights:
     """One layer; norms are ones, as they are before training."""
     hidden, rank = shape.hidden, shape.adapter_rank
     ones = torch.ones_like(draw(hidden))
@@ -135,7 +135,7 @@ def random_weights(shape: PassShape, draw: Draw) -> DecoderWeights:
     embedding = draw(shape.vocab, shape.hidden)
     return DecoderWeights(
         embedding=embedding,
-        layers=tuple(_layer(draw, shape, layer) for _, layer in shape.unrolled),
+        layers=tuple(random_layer(draw, shape, layer) for _, layer in shape.unrolled),
         final_norm=torch.ones_like(draw(shape.hidden)),
         lm_head=embedding if shape.tied else draw(shape.vocab, shape.hidden),
     )

@@ -7,6 +7,7 @@ import torch
 
 from kernels_ref.decoding.query import IntArray, Query
 from kernels_ref.kernels.visibility import Visibility, nodes_from, up_to
+from kernels_ref.passes import Batch
 
 Queries = list[Query | None]
 
@@ -27,6 +28,14 @@ class Packed:
     def widest(self) -> int:
         """Slots of a row."""
         return self.tokens.shape[1]
+
+    @property
+    def batch(self) -> Batch:
+        """What the layers of the forward share."""
+        seen = self.visibility
+        gate = None if self.gate is None else self.gate.flatten()
+        lengths = seen.prefix_tokens, seen.query_tokens
+        return Batch(seen.rows, self.widest, self.positions, *lengths, gate)
 
 
 def packed(queries: Queries, *, mask_token: int, capacity_tokens: int) -> Packed:

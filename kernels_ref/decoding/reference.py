@@ -1,12 +1,12 @@
 """The reference model as a decoder sees it: a checkpoint that answers queries."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Final
 
 import numpy as np
 import torch
 
-from kernels_ref.checkpoint import Checkpoint
+from kernels_ref.checkpoint import Checkpoint, CheckpointManifest
 from kernels_ref.decoding.packed import packed
 from kernels_ref.decoding.query import Cache, IntArray, ModelFacts, Prediction, Query
 from kernels_ref.kernels.lm_head import confidence, lm_head
@@ -151,14 +151,22 @@ def soft_embedding(token: torch.Tensor, mask: torch.Tensor, share: torch.Tensor)
     return soft
 
 
-def reference_model(checkpoint: Checkpoint, tapped: tuple[int, ...] = ()) -> ReferenceModel:
-    """The model of a checkpoint; *tapped* as in `ReferenceModel`."""
-    manifest = checkpoint.manifest
-    facts = ModelFacts(
+def facts_of(manifest: CheckpointManifest) -> ModelFacts:
+    """What decoders must know of the checkpoint that *manifest* describes."""
+    return ModelFacts(
         mask_token=manifest.mask_token,
         end_tokens=(manifest.end_token,),
         block_tokens=manifest.block_tokens,
         context_tokens=manifest.context_tokens,
         vocab=manifest.shape.vocab,
     )
+
+
+def reference_model(
+    checkpoint: Checkpoint, tapped: tuple[int, ...] = (), *, block_tokens: int | None = None
+) -> ReferenceModel:
+    """The model of a checkpoint, and its block if not another; *tapped* as in `ReferenceModel`."""
+    facts = facts_of(checkpoint.manifest)
+    if block_tokens is not None:
+        facts = replace(facts, block_tokens=block_tokens)
     return ReferenceModel(checkpoint.decoder, facts, tapped)

@@ -1,6 +1,6 @@
 """Batches of solved problems: token sequences of one length, filled up with end tokens."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import islice
 
 import numpy as np
@@ -35,9 +35,14 @@ class Sequences:
         return np.arange(self.tokens.shape[1]) >= self.prompt_tokens[:, None]
 
 
-def sequences(rows: int, block_tokens: int, seed: int) -> Sequences:
-    """*rows* training problems drawn by *seed*, at least one block of end tokens behind each."""
+def sequences(rows: int, block_tokens: int, seed: int, *, phrasing: int | None = None) -> Sequences:
+    """*rows* training problems drawn by *seed*, at least one block of end tokens behind each.
+
+    Their solutions are as drawn, or every sentence in the one *phrasing*.
+    """
     drawn = list(islice(problems("train", seed), rows))
+    if phrasing is not None:
+        drawn = [replace(each, phrasings=(phrasing,) * len(each.phrasings)) for each in drawn]
     prompts = np.array([len(problem.prompt) for problem in drawn])
     ends = np.array([len(p.prompt) + len(p.solution) for p in drawn])
     length = (-(-int(ends.max()) // block_tokens) + 1) * block_tokens

@@ -1,18 +1,21 @@
 """The folder that recipes are trained into: what is there already, what a run starts from."""
 
 from collections.abc import Sequence
-from dataclasses import asdict
 from pathlib import Path
+from typing import Any
 
-from kernels_ref.checkpoint import CHECKPOINTS, read_checkpoint_manifest
-from kernels_ref.training.recipe import Recipe
-from kernels_ref.training.run import TrainingError
+from pydantic import TypeAdapter
+
+from kernels_ref.checkpoint import CHECKPOINTS
+from kernels_ref.drafting.checkpoint import made_manifest
+from kernels_ref.training.learner import TrainingError
+from kernels_ref.training.reading import AnyRecipe
 
 SUFFIXES = (".yaml", ".safetensors", ".log.csv", ".state.safetensors")
 """Manifest, weights, losses, and the state of a run that has not ended."""
 
 
-def is_trained(recipe: Recipe, folder: Path) -> bool:
+def is_trained(recipe: AnyRecipe, folder: Path) -> bool:
     """Whether the checkpoint of *recipe* lies in *folder*.
 
     Raises TrainingError where one of its name is of another recipe, CheckpointError where it
@@ -21,7 +24,7 @@ def is_trained(recipe: Recipe, folder: Path) -> bool:
     path = folder / f"{recipe.name}.yaml"
     if not path.exists():
         return False
-    there, asked = dict(read_checkpoint_manifest(path).recipe), asdict(recipe)
+    there, asked = dict(made_manifest(path).recipe), _as_stored(recipe)
     if there != asked:
         changed = ", ".join(n for n, value in asked.items() if there.get(n, ...) != value)
         what = (
@@ -31,7 +34,7 @@ def is_trained(recipe: Recipe, folder: Path) -> bool:
     return True
 
 
-def check_empty(recipes: Sequence[Recipe], folder: Path) -> None:
+def check_empty(recipes: Sequence[AnyRecipe], folder: Path) -> None:
     """Raise TrainingError where a checkpoint or a state would be overwritten."""
     for recipe in recipes:
         state = folder / f"{recipe.name}.state.safetensors"
@@ -44,14 +47,14 @@ def check_empty(recipes: Sequence[Recipe], folder: Path) -> None:
             raise TrainingError(what)
 
 
-def forget(recipes: Sequence[Recipe], folder: Path) -> None:
+def forget(recipes: Sequence[AnyRecipe], folder: Path) -> None:
     """Remove all that runs of *recipes* have left in *folder*."""
     for recipe in recipes:
         for suffix in SUFFIXES:
             (folder / f"{recipe.name}{suffix}").unlink(missing_ok=True)
 
 
-def start_of(recipe: Recipe, folder: Path) -> Path | None:
+def start_of(recipe: AnyRecipe, folder: Path) -> Path | None:
     """The manifest that *recipe* starts from: in *folder*, else the shipped one.
 
     None for random weights; raises TrainingError where there is neither.
@@ -66,7 +69,7 @@ def start_of(recipe: Recipe, folder: Path) -> Path | None:
     return found
 
 
-def check_start(recipe: Recipe, folder: Path, start: Path | None) -> None:
+def check_start(recipe: AnyRecipe, folder: Path, start: Path | None) -> None:
     """Raise TrainingError where *recipe* starts from what it writes, CheckpointError for no start.
 
     For before anything is removed.
@@ -76,4 +79,10 @@ def check_start(recipe: Recipe, folder: Path, start: Path | None) -> None:
     if start.resolve() == (folder / f"{recipe.name}.yaml").resolve():
         what = f"{start}: is what {recipe.name} writes; start from another checkpoint"
         raise TrainingError(what)
-    read_checkpoint_manifest(start)
+    made_manifest(start)
+
+
+def _as_stored(recipe: AnyRecipe) -> dict[str, Any]:
+    """The recipe as a manifest holds it, without tuples."""
+    plain: dict[str, Any] = TypeAdapter(type(recipe)).dump_python(recipe, mode="json")
+    return plain

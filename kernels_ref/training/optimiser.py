@@ -4,7 +4,7 @@ from collections.abc import Mapping
 
 import torch
 
-from kernels_ref.training.recipe import Recipe
+from kernels_ref.training.recipe import Course
 
 MATRIX = 2
 
@@ -12,7 +12,7 @@ MATRIX = 2
 class Optimiser:
     """Steps named tensors in place, by the rates of a recipe."""
 
-    def __init__(self, tensors: Mapping[str, torch.Tensor], recipe: Recipe) -> None:
+    def __init__(self, tensors: Mapping[str, torch.Tensor], recipe: Course) -> None:
         """*tensors* require gradients; the embedding is not a matrix to Muon."""
         matrices = [
             tensor
@@ -22,23 +22,21 @@ class Optimiser:
         chosen = {id(tensor) for tensor in matrices}
         others = [tensor for tensor in tensors.values() if id(tensor) not in chosen]
         self._recipe = recipe
-        self._parts = (
-            (
-                torch.optim.Muon(matrices, lr=recipe.matrix_learning_rate, weight_decay=0.0),
-                recipe.matrix_learning_rate,
-            ),
-            (
-                torch.optim.AdamW(others, lr=recipe.other_learning_rate, weight_decay=0.0),
-                recipe.other_learning_rate,
-            ),
-        )
+        parts: list[tuple[torch.optim.Optimizer, float]] = []
+        if matrices:
+            rate = recipe.matrix_learning_rate
+            parts.append((torch.optim.Muon(matrices, lr=rate, weight_decay=0.0), rate))
+        if others:
+            rate = recipe.other_learning_rate
+            parts.append((torch.optim.AdamW(others, lr=rate, weight_decay=0.0), rate))
+        self._parts = tuple(parts)
 
     def step(self, step: int) -> None:
         """Apply the gradients at the rate of *step*, and clear them."""
         for optimiser, rate in self._parts:
             for group in optimiser.param_groups:
                 group["lr"] = rate * self._recipe.learning_rate_share(step)
-            optimiser.step()  # type: ignore[no-untyped-call]
+            optimiser.step()
             optimiser.zero_grad(set_to_none=True)
 
     def state(self) -> dict[str, torch.Tensor]:

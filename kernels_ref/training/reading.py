@@ -1,7 +1,14 @@
 """Reads recipes: the shipped ones by name, and in the order in which they stand on each other."""
 
+import typing
+from collections.abc import Mapping
+from typing import Any
+
 from kernels_ref.checked_yaml import checked_yaml
+from kernels_ref.training.draft_recipe import DraftObjective, DraftRecipe
 from kernels_ref.training.recipe import RECIPES, Recipe
+
+AnyRecipe = Recipe | DraftRecipe
 
 
 class RecipeError(ValueError):
@@ -13,7 +20,13 @@ def recipe_names() -> list[str]:
     return sorted(path.stem for path in RECIPES.glob("*.yaml"))
 
 
-def recipe(name: str) -> Recipe:
+def recipe_schema(document: Mapping[str, Any]) -> type[Recipe] | type[DraftRecipe]:
+    """What a recipe must be that has the fields of *document*: of a drafter, or of a model."""
+    of_drafter = document.get("objective") in typing.get_args(DraftObjective)
+    return DraftRecipe if of_drafter else Recipe
+
+
+def recipe(name: str) -> AnyRecipe:
     """The shipped recipe called *name*.
 
     Raises RecipeError that names those there are, or every mistake in the file.
@@ -23,7 +36,8 @@ def recipe(name: str) -> Recipe:
         raise RecipeError(what)
     path = RECIPES / f"{name}.yaml"
     try:
-        found = checked_yaml(Recipe, path, "recipe")
+        schema = recipe_schema(checked_yaml(dict[str, Any], path, "recipe"))
+        found = checked_yaml(schema, path, "recipe")
     except ValueError as error:
         raise RecipeError(*error.args) from error
     if found.name != name:
@@ -32,13 +46,13 @@ def recipe(name: str) -> Recipe:
     return found
 
 
-def in_order() -> list[Recipe]:
+def in_order() -> list[AnyRecipe]:
     """All shipped recipes, each behind the one that it starts from.
 
     Raises RecipeError where one starts from a recipe that is not shipped, or from itself by others.
     """
     waiting = {name: recipe(name) for name in recipe_names()}
-    done: dict[str | None, Recipe] = {}
+    done: dict[str | None, AnyRecipe] = {}
     while waiting:
         ready = [r for r in waiting.values() if r.start is None or r.start in done]
         if not ready:

@@ -17,15 +17,35 @@ Name = Annotated[str, Field(pattern=r"^[a-z0-9][a-z0-9._-]*$")]
 """What files are named after: one part of a path."""
 
 
-@dataclass(frozen=True)
-class Recipe:
-    """A checkpoint to be: where it starts, what it learns, for how long."""
+@dataclass(frozen=True, kw_only=True)
+class Course:
+    """What every recipe says: where it starts, for how long, and how fast it learns."""
 
     __pydantic_config__: ClassVar[ConfigDict] = ConfigDict(extra="forbid")
 
     name: Name
     description: str
     steps: Count
+    rows: Count = 16
+    matrix_learning_rate: Positive = 0.02
+    other_learning_rate: Positive = 3e-3
+    warm_up_steps: Annotated[int, Field(ge=0)] = 50
+    hold_share: Share = 0.4
+    """Share of the steps at the full learning rate, the warm-up in it; then it falls to zero."""
+    seed: Annotated[int, Field(ge=0)] = 0
+
+    def learning_rate_share(self, step: int) -> float:
+        """Of the full learning rate, at *step* counted from zero."""
+        if step < self.warm_up_steps:
+            return (step + 1) / self.warm_up_steps
+        held = self.hold_share * self.steps
+        return 1.0 if step < held else (self.steps - step) / (self.steps - held)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Recipe(Course):
+    """A model to be: what it learns."""
+
     objective: Literal["next-token", "denoise"]
     start: Name | None = None
     """Checkpoint to start from; random weights without one."""
@@ -41,19 +61,5 @@ class Recipe:
     self_draft_share: Share = 0.0
     """Share of the steps of the second half whose masks the model itself fills before."""
     block_tokens: Count = 16
-    rows: Count = 16
-    matrix_learning_rate: Positive = 0.02
-    other_learning_rate: Positive = 3e-3
-    warm_up_steps: Annotated[int, Field(ge=0)] = 50
-    hold_share: Share = 0.4
-    """Share of the steps at the full learning rate, the warm-up in it; then it falls to zero."""
-    seed: Annotated[int, Field(ge=0)] = 0
     experts: bool = False
     """The variant with routed and shared experts in place of the dense feed-forward."""
-
-    def learning_rate_share(self, step: int) -> float:
-        """Of the full learning rate, at *step* counted from zero."""
-        if step < self.warm_up_steps:
-            return (step + 1) / self.warm_up_steps
-        held = self.hold_share * self.steps
-        return 1.0 if step < held else (self.steps - step) / (self.steps - held)

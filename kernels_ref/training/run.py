@@ -6,53 +6,21 @@ weights as one that was not, on the same machine with the same number of threads
 
 import csv
 import json
-import platform
 import time
 from collections.abc import Callable, Mapping
-from dataclasses import asdict, dataclass, fields
+from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Any
 
 import torch
 from safetensors import SafetensorError, safe_open
 from safetensors.torch import load_file, save_file
 
-from kernels_ref.checkpoint import (
-    CheckpointError,
-    CheckpointManifest,
-    checkpoint_tensors,
-    read_checkpoint,
-    write_checkpoint,
-)
-from kernels_ref.kernels.moe import Router
-from kernels_ref.named_weights import named_tensors, weights_of
-from kernels_ref.pass_shape import ExpertShape, LayerShape, PassShape
-from kernels_ref.passes import Decoder
-from kernels_ref.random_weights import normal, random_weights
-from kernels_ref.task.vocabulary import END, MASK, WORDS
-from kernels_ref.training.objectives import loss
+from kernels_ref.training.learner import Learner, TrainingError
 from kernels_ref.training.optimiser import Optimiser
-from kernels_ref.training.recipe import Recipe
+from kernels_ref.training.recipe import Course
 
-CONTEXT_TOKENS = 192
-LAYERS = 4
-DENSE = LayerShape(LAYERS, query_heads=6, kv_heads=2, head_dim=32, ffn=512, qk_norm=True)
-EXPERTS = LayerShape(
-    LAYERS,
-    query_heads=6,
-    kv_heads=2,
-    head_dim=32,
-    experts=ExpertShape(8, 160, Router(2, score="sigmoid", scaling=2.0), shared=1),
-    qk_norm=True,
-)
 SAVED_EVERY = 100
 LOGGED_EVERY = 10
-LAST_PART = 20
-"""The final loss is the mean over the last 1/20 of the steps."""
-
-
-class TrainingError(ValueError):
-    """A run that cannot start or go on, and why."""
 
 
 @dataclass(frozen=True)
@@ -66,46 +34,36 @@ class LogLine:
     elapsed_s: float
 
 
-def shape_of(recipe: Recipe, *, hidden: int = 192) -> PassShape:
-    """The reference architecture: 1.6 M parameters, dense or with experts."""
-    layer = EXPERTS if recipe.experts else DENSE
-    return PassShape(hidden, len(WORDS), (layer,), rotary_theta=1e4, tied=True)
-
-
 def use_threads(threads: int) -> None:
     """Train with so many threads of the CPU: another number may round sums in another way."""
     torch.set_num_threads(threads)
 
 
 def train(  # noqa: PLR0913 (a run's settings)
-    recipe: Recipe,
+    recipe: Course,
+    learner: Learner,
     *,
     folder: Path,
-    start: Path | None,
     resume: bool = False,
     report: Callable[[LogLine], object] = str,
     steps: int | None = None,
     stop: Callable[[], bool] = bool,
-    shape: PassShape | None = None,
-) -> CheckpointManifest | None:
-    """Train by *recipe* and write its checkpoint into *folder*, the log beside it.
+) -> bool:
+    """Train *learner* by *recipe* and write its checkpoint into *folder*, the log beside it.
 
-    *start* is the manifest to start from. After *steps*, or the step in which *stop* began to say
-    so, it ends early, with nothing but a state to *resume* from, and gives None. *shape* is the
-    reference architecture when absent. Raises CheckpointError for a bad start, TrainingError for a
-    state of another recipe.
+    After *steps*, or the step in which *stop* began to say so, it ends early, with nothing but a
+    state to *resume* from; whether it came to its end. Raises TrainingError for a state of another
+    recipe.
     """
-    shape = shape or shape_of(recipe)
-    tensors = _first_tensors(recipe, shape, start)
+    tensors = learner.tensors
     optimiser = Optimiser(tensors, recipe)
     run = _Run(recipe, folder / f"{recipe.name}.state.safetensors")
     if resume:
         run.restore(tensors, optimiser)
-    decoder = Decoder(shape, weights_of(shape, tensors))
     last = recipe.steps if steps is None else min(steps, recipe.steps)
     began = time.monotonic() - run.elapsed_s
     while (step := len(run.losses)) < last:
-        value = loss(decoder, recipe, step)
+        value = learner.loss(step)
         value.backward()
         optimiser.step(step)
         run.losses.append(float(value.detach()))
@@ -117,43 +75,23 @@ def train(  # noqa: PLR0913 (a run's settings)
         if done % SAVED_EVERY == 0 or done == last:
             run.save(tensors, optimiser)
     if len(run.losses) < recipe.steps:
-        return None
+        return False
     run.write_log(folder / f"{recipe.name}.log.csv")
-    manifest = write_checkpoint(folder, tensors, _described(recipe, shape, run.losses))
+    learner.write(folder, run.losses)
     run.state.unlink()
-    return manifest
-
-
-def _first_tensors(recipe: Recipe, shape: PassShape, start: Path | None) -> dict[str, torch.Tensor]:
-    """Leaves that gradients flow to: of the checkpoint to start from, or random ones."""
-    if start is None:
-        weights = random_weights(shape, normal(torch.float32, "cpu", recipe.seed))
-        tensors = named_tensors(weights, tied=shape.tied)
-    else:
-        checkpoint = read_checkpoint(start)
-        if checkpoint.manifest.shape != shape:
-            what = f"{start}: {_difference(checkpoint.manifest.shape, shape)}"
-            raise CheckpointError(what)
-        tensors = checkpoint_tensors(checkpoint)
-    return {name: tensor.clone().requires_grad_() for name, tensor in tensors.items()}
-
-
-def _difference(found: PassShape, asked: PassShape) -> str:
-    """The first field in which the architecture *found* is not the one *asked* for."""
-    field = next(f.name for f in fields(asked) if getattr(found, f.name) != getattr(asked, f.name))
-    return f"its {field} is {getattr(found, field)}, the recipe trains {getattr(asked, field)}"
+    return True
 
 
 @dataclass
 class _Run:
     """How far a run is, and the file that says so."""
 
-    recipe: Recipe
+    recipe: Course
     state: Path
     losses: list[float]
     elapsed_s: float
 
-    def __init__(self, recipe: Recipe, state: Path) -> None:
+    def __init__(self, recipe: Course, state: Path) -> None:
         self.recipe, self.state = recipe, state
         self.losses, self.elapsed_s = [], 0.0
 
@@ -216,21 +154,3 @@ def logged_losses(path: Path) -> list[float]:
     except (ValueError, KeyError, TypeError) as error:
         what = f"{path}: not a log of losses; it has a column loss_nats_per_token of numbers"
         raise TrainingError(what) from error
-
-
-def _described(recipe: Recipe, shape: PassShape, losses: list[float]) -> dict[str, Any]:
-    """The manifest but for the hash."""
-    last = losses[-max(1, len(losses) // LAST_PART) :]
-    return {
-        "name": recipe.name,
-        "description": recipe.description.strip(),
-        "shape": shape,
-        "context_tokens": CONTEXT_TOKENS,
-        "block_tokens": 1 if recipe.objective == "next-token" else recipe.block_tokens,
-        "prompt": "causal" if recipe.objective == "next-token" else recipe.prompt,
-        "mask_token": MASK,
-        "end_token": END,
-        "recipe": asdict(recipe),
-        "software": {"python": platform.python_version(), "torch": torch.__version__},
-        "final_loss": round(sum(last) / len(last), 5),
-    }

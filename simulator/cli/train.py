@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 if TYPE_CHECKING:
-    from kernels_ref.training.recipe import Recipe
+    from kernels_ref.training.reading import AnyRecipe
 
 ALL = "all"
 MOST_THREADS = 1024
@@ -110,22 +110,23 @@ def _check_figure(figure: Path | None) -> None:
         raise DocumentError(str(figure), [Mistake("", what)])
 
 
-def _recipes(name: str) -> "list[Recipe]":
+def _recipes(name: str) -> "list[AnyRecipe]":
     """What *name* asks for: all recipes, a shipped one, or the one in a YAML file."""
-    from kernels_ref.training.reading import in_order, recipe, recipe_names
-    from kernels_ref.training.recipe import Recipe
-    from simulator.documents import DocumentError, Mistake, known, load
+    from kernels_ref.training.reading import in_order, recipe, recipe_names, recipe_schema
+    from simulator.documents import DocumentError, Mistake, known, load, read_mapping
 
     if name == ALL:
         return in_order()
     if name in recipe_names():
         return [recipe(name)]
     if name.endswith(".yaml"):
-        return [load(Recipe, Path(name))]
+        return [load(recipe_schema(read_mapping(Path(name))), Path(name))]
     raise DocumentError("RECIPE", [Mistake("", known(name, [*recipe_names(), ALL], "recipe"))])
 
 
-def _changed(recipes: "list[Recipe]", *, steps: int | None, seed: int | None) -> "list[Recipe]":
+def _changed(
+    recipes: "list[AnyRecipe]", *, steps: int | None, seed: int | None
+) -> "list[AnyRecipe]":
     import dataclasses
 
     given = {"steps": steps, "seed": seed}
@@ -134,7 +135,7 @@ def _changed(recipes: "list[Recipe]", *, steps: int | None, seed: int | None) ->
 
 
 def _trained(
-    recipes: "Sequence[Recipe]", out: Path, *, start: Path | None, resume: bool, fresh: bool
+    recipes: "Sequence[AnyRecipe]", out: Path, *, start: Path | None, resume: bool, fresh: bool
 ) -> list[dict[str, Any]]:
     """What each recipe came to; those that --resume finds done are left as they are."""
     from kernels_ref.training.folder import check_empty, check_start, forget, is_trained, start_of
@@ -154,8 +155,9 @@ def _trained(
     return done
 
 
-def _run(recipe: "Recipe", out: Path, start: Path | None, *, resume: bool) -> float:
+def _run(recipe: "AnyRecipe", out: Path, start: Path | None, *, resume: bool) -> float:
     """Train one recipe; the seconds that it took, those before an interruption included."""
+    from kernels_ref.training.learners import learner_of
     from kernels_ref.training.run import LogLine, train
     from simulator.documents import DocumentError, Mistake
     from simulator.interrupts import interrupts
@@ -169,10 +171,9 @@ def _run(recipe: "Recipe", out: Path, start: Path | None, *, resume: bool) -> fl
             elapsed_s = line.elapsed_s
             progress(line.step / recipe.steps, f"loss {line.loss:.3f}")
 
-        made = train(
-            recipe, folder=out, start=start, resume=resume, report=report, stop=interrupted
-        )
-    if made is None:
+        learner = learner_of(recipe, start)
+        done = train(recipe, learner, folder=out, resume=resume, report=report, stop=interrupted)
+    if not done:
         what = f"interrupted; the state of {recipe.name} is in {out}, --resume goes on from it"
         raise DocumentError("train", [Mistake("", what)])
     return elapsed_s
@@ -184,7 +185,7 @@ def _told_errors() -> Iterator[None]:
     from safetensors import SafetensorError
 
     from kernels_ref.checkpoint import CheckpointError
-    from kernels_ref.training.run import TrainingError
+    from kernels_ref.training.learner import TrainingError
     from simulator.documents import DocumentError, Mistake
 
     try:
@@ -196,12 +197,12 @@ def _told_errors() -> Iterator[None]:
         raise DocumentError("train", [Mistake("", what)]) from stop
 
 
-def _answer(recipe: "Recipe", out: Path, elapsed_s: float | None) -> dict[str, Any]:
+def _answer(recipe: "AnyRecipe", out: Path, elapsed_s: float | None) -> dict[str, Any]:
     """What is told about a checkpoint; it was there already if no time was spent."""
-    from kernels_ref.checkpoint import read_checkpoint_manifest
+    from kernels_ref.drafting.checkpoint import made_manifest
 
     path = out / f"{recipe.name}.yaml"
-    manifest = read_checkpoint_manifest(path)
+    manifest = made_manifest(path)
     return {
         "name": recipe.name,
         "steps": recipe.steps,
@@ -212,9 +213,9 @@ def _answer(recipe: "Recipe", out: Path, elapsed_s: float | None) -> dict[str, A
     }
 
 
-def _draw(recipes: "Sequence[Recipe]", out: Path, figure: Path) -> None:
+def _draw(recipes: "Sequence[AnyRecipe]", out: Path, figure: Path) -> None:
     """Write the figure of the logs that lie in *out*."""
-    from kernels_ref.checkpoint import read_checkpoint_manifest
+    from kernels_ref.drafting.checkpoint import made_manifest
     from kernels_ref.training.run import logged_losses
     from reports.training import draw
 
@@ -223,7 +224,7 @@ def _draw(recipes: "Sequence[Recipe]", out: Path, figure: Path) -> None:
             "name": recipe.name,
             "losses": logged_losses(out / f"{recipe.name}.log.csv"),
             "learning_rate_shares": [recipe.learning_rate_share(i) for i in range(recipe.steps)],
-            "final_loss": read_checkpoint_manifest(out / f"{recipe.name}.yaml").final_loss,
+            "final_loss": made_manifest(out / f"{recipe.name}.yaml").final_loss,
         }
         for recipe in recipes
     ]
