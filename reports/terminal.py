@@ -1,10 +1,16 @@
 """How everything on the terminal is laid out."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 
 from rich import box
 from rich.console import Console
 from rich.table import Table
+
+# A longer curve is told in full by --json.
+MOST_ROWS = 32
+BAR_WIDTH = 20
+BARS = " "
+"""The name of a column of bars."""
 
 
 def console() -> Console:
@@ -23,7 +29,7 @@ def pairs(rows: Iterable[tuple[str, str]]) -> Table:
 
 
 def table(title: str, columns: Sequence[str], rows: Iterable[Sequence[str]]) -> Table:
-    """A table whose first column stays whole; the others are figures, set to the right."""
+    """A table whose first column stays whole; the others are figures, set to the right, or bars."""
     made = Table(
         title=title,
         title_justify="left",
@@ -36,7 +42,19 @@ def table(title: str, columns: Sequence[str], rows: Iterable[Sequence[str]]) -> 
     for index, column in enumerate(columns):
         # Names stay whole; figures are narrow anyway.
         first = index == 0
-        made.add_column(column, justify="left" if first else "right", no_wrap=first)
+        to_left = first or column == BARS
+        made.add_column(column, justify="left" if to_left else "right", no_wrap=first)
     for row in rows:
         made.add_row(*row)
     return made
+
+
+def bar(share: float) -> str:
+    """A share as a bar."""
+    return "#" * round(BAR_WIDTH * share)
+
+
+def left_out(rows: int, what: str) -> Iterator[str]:
+    """What to say of those *rows* that a table of MOST_ROWS has not."""
+    if (more := rows - MOST_ROWS) > 0:
+        yield f"{more} more {what}: --json has them\n"

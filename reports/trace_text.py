@@ -1,42 +1,38 @@
-"""A captured trace of blocks for the terminal: how fast it decoded, how, and where it is from."""
+"""A captured trace for the terminal: how fast it decoded, how, and where it is from.
 
-from collections.abc import Iterator, Mapping
-from typing import Any
+What only one kind of records has is told by the module of that kind, `trace_RECORDS.py`: `header`,
+what it counts, and `tables`, what it found.
+"""
 
-import numpy as np
+import importlib
+from collections.abc import Iterable, Iterator, Mapping
+from typing import Any, Protocol, cast
+
+from rich.table import Table
 
 from reports.terminal import console, pairs, table
 from reports.units import percent
 
-DEFINITIONS = {
-    "decode": "without prefill",
-    "denoise": "without prefill and forwards that only store",
-    "all": "with prefill (Diffulex)",
-    "dinfer": "mean over batches, slowest row (dInfer)",
-}
-# A curve of more local steps than these is told in full by --json.
-MOST_STEPS = 32
-BAR_WIDTH = 20
-QUANTILES = {"p10": 0.1, "median": 0.5, "p90": 0.9, "most": 1.0}
+
+class TraceText(Protocol):
+    """The interface of a module that tells of one kind of records."""
+
+    def header(self, trace: Mapping[str, Any]) -> Iterable[tuple[str, str]]:
+        """What the trace counts, by name."""
+
+    def tables(self, found: Mapping[str, Any]) -> Iterable[Table | str]:
+        """The statistics, and what there is to say between them."""
 
 
 def print_trace(trace: Mapping[str, Any]) -> None:
-    """What decoded, tokens per forward, what the blocks did, accuracy, and provenance."""
-    out = console()
-    found = trace["derived"]
+    """What decoded, tokens per forward, what else the records tell, accuracy, and provenance."""
+    out, found = console(), trace["derived"]
+    kind = cast("TraceText", importlib.import_module(f"reports.trace_{trace['records']}"))
     out.print(f"{trace['name']}: {trace['description']}", soft_wrap=True)
-    out.print(pairs(_header(trace)))
+    out.print(pairs([*_header(trace), *kind.header(trace), _batches(trace["counts"])]))
     out.print()
-    per_forward = found["tokens_per_forward_by_definition"]
-    rows = [(words, f"{per_forward[name]:.3f}") for name, words in DEFINITIONS.items()]
-    out.print(table("Tokens per forward", ("", ""), rows))
-    out.print(table("Blocks", ("", ""), _blocks(found)))
-    steps = found["local_steps"]
-    columns = ("local step", "blocks", "ready", "", "revealed")
-    title = "Blocks that still have masks: their masks that are ready, and tokens revealed"
-    out.print(table(title, columns, _local_steps(steps)))
-    if (more := len(steps["step"]) - MOST_STEPS) > 0:
-        out.print(f"{more} more local steps: --json has them\n")
+    for part in kind.tables(found):
+        out.print(part)
     out.print(table("Accuracy", ("", ""), _accuracy(found)))
     out.print("Parameters", style="bold")
     out.print(pairs((name, _value(value)) for name, value in trace["parameters"].items()))
@@ -56,36 +52,12 @@ def _header(trace: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
     yield "requests", f"{counts['requests']} in batches of {trace['batch']}"
     limit = trace["output_limit_tokens"]
     yield "output", f"{counts['output_tokens']} tokens, at most {limit} a request"
-    kinds = ("prefill_forwards", "denoise_forwards", "store_forwards")
-    prefill, denoise, store = (counts[kind] for kind in kinds)
-    yield "forwards", f"{prefill} prefill, {denoise} denoising, {store} only storing"
-    batch = counts["batch_forwards"]
-    yield "of batches", f"{batch}, of which {counts['batch_prefill_forwards']} prefilled"
 
 
-def _blocks(found: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
-    per_block = found["forwards_per_block"]
-    if per_block["mean"] is not None:
-        yield "forwards of a block, mean", f"{per_block['mean']:.2f}"
-        forwards = np.repeat(
-            list(map(int, per_block["blocks"])), list(per_block["blocks"].values())
-        )
-        for words, level in QUANTILES.items():
-            quantile = np.quantile(forwards, level, method="inverted_cdf")
-            yield f"forwards of a block, {words}", f"{quantile:.0f}"
-    yield "live blocks of a decode forward", f"{found['blocks_live']:.2f}"
-    yield "decode forwards with several", percent(found["overlap"])
-    yield "slots that hold dummies", percent(found["padded_share"])
-    yield "query slots an output token", f"{found['query_slots_per_output_token']:.1f}"
-    yield "edits of a request", f"{found['edits_per_request']:.2f}"
-
-
-def _local_steps(steps: Mapping[str, Any]) -> Iterator[tuple[str, ...]]:
-    rows = zip(*(steps[name] for name in ("step", "blocks", "readiness", "revealed")), strict=True)
-    for step, blocks, readiness, revealed in list(rows)[:MOST_STEPS]:
-        bar = "#" * round(BAR_WIDTH * readiness)
-        ready = percent(readiness)
-        yield str(step), str(blocks), ready, f"{bar:<{BAR_WIDTH}}", f"{revealed:.2f}"
+def _batches(counts: Mapping[str, Any]) -> tuple[str, str]:
+    """Forwards over whole batches."""
+    prefilled = counts["batch_prefill_forwards"]
+    return "of batches", f"{counts['batch_forwards']}, of which {prefilled} prefilled"
 
 
 def _accuracy(found: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
@@ -100,12 +72,13 @@ def _accuracy(found: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
 
 
 def _provenance(trace: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
-    checkpoint = trace["checkpoint"]
-    yield (
-        "checkpoint",
-        f"{checkpoint['name']}, trained for block {checkpoint['trained_block_tokens']}",
-    )
+    checkpoint, target = trace["checkpoint"], trace.get("target")
+    trained = f"trained for block {checkpoint['trained_block_tokens']}"
+    yield "checkpoint", f"{checkpoint['name']}, {trained}"
     yield "SHA-256", checkpoint["sha256"]
+    if target is not None:
+        yield "target", target["name"]
+        yield "SHA-256", target["sha256"]
     yield "seed", str(trace["seed"])
     yield "batch", str(trace["batch"])
     yield "data type", trace["dtype"]

@@ -40,9 +40,9 @@ def acceptance_of(
         findings.extend("decode.trace", error)
         return None, None
     if isinstance(trace, CapturedManifest):
-        what = f"{trace.name} has the blocks that {trace.policy} decoded"
-        wanted = f"{parameters.policy} needs a trace of accepted tokens"
-        findings.add("decode.trace", f"{wanted}; {what}")
+        what = f"{trace.name} has the {trace.records} that {trace.policy} decoded"
+        wanted = f"{parameters.policy} needs a trace of mean tokens per step"
+        findings.add("decode.trace", f"{wanted}; {what}, which are not replayed yet")
         return None, None
     if parameters.policy not in trace.policies:
         kinds = ", ".join(trace.policies)

@@ -11,10 +11,10 @@ from simulator.documents import DocumentError, Mistake, known
 from simulator.library import SHELVES, TRACES
 from simulator.model import ELEMENT_BYTES, ModelSpec
 from traces.acceptance import acceptance_model
-from traces.block_trace import block_trace
 from traces.captured import CapturedManifest
 from traces.manifest import Manifest
-from traces.statistics import summary
+from traces.reading import trace_of
+from traces.records import records
 from traces.trace_error import TraceError
 
 
@@ -30,7 +30,7 @@ def describe(kind: str, name: str) -> dict[str, Any]:
     if isinstance(thing, Manifest):
         described["derived"] = _trace(thing)
     if isinstance(thing, CapturedManifest):
-        described["derived"] = _block_trace(thing, TRACES.path(name).parent)
+        described["derived"] = _captured(thing, TRACES.path(name).parent)
     return described
 
 
@@ -70,10 +70,10 @@ def _trace(trace: Manifest) -> dict[str, Any]:
     }
 
 
-def _block_trace(trace: CapturedManifest, folder: Path) -> dict[str, Any]:
-    """The statistics of a trace of blocks; raises DocumentError for tables that are wrong."""
+def _captured(manifest: CapturedManifest, folder: Path) -> dict[str, Any]:
+    """The statistics of a captured trace; raises DocumentError for tables that are wrong."""
     try:
-        return summary(block_trace(folder, trace))
+        return records(manifest.records).summary(trace_of(manifest, folder))
     except TraceError as error:
         mistakes = [Mistake(mistake.where, mistake.rule) for mistake in error.mistakes]
         raise DocumentError(error.origin, mistakes) from error

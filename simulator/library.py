@@ -31,8 +31,8 @@ class Shelf:
     folder: Path
     file: str
     """Path below *folder* of the file of a `{name}`."""
-    by_records: tuple[tuple[str, str], ...] = ()
-    """What a file with the field `records` must be instead: the field's value, the schema."""
+    by_records: str = ""
+    """The package whose modules say what a file with the field `records` must be instead."""
 
     def names(self) -> list[str]:
         """The shipped names."""
@@ -63,19 +63,20 @@ class Shelf:
 
     def _schema_of(self, document: Mapping[str, Any], path: Path) -> Any:  # noqa: ANN401 (a class)
         """The class that a file must be; raises DocumentError for unknown records."""
-        chosen = self.schema
         if self.by_records and "records" in document:
-            records = document["records"]
-            if not isinstance(records, str):
-                what = f"must be a text, got {shown(records)}"
-                raise DocumentError(str(path), [Mistake("records", what)])
-            schemas = dict(self.by_records)
-            if records not in schemas:
-                what = known(records, schemas, "records")
-                raise DocumentError(str(path), [Mistake("records", what)])
-            chosen = schemas[records]
-        module, _, schema = chosen.partition(":")
+            return self._manifest_of(document["records"], path)
+        module, _, schema = self.schema.partition(":")
         return getattr(importlib.import_module(module), schema)
+
+    def _manifest_of(self, records: object, path: Path) -> Any:  # noqa: ANN401 (a class)
+        kinds: Any = importlib.import_module(self.by_records)
+        if not isinstance(records, str):
+            what = f"must be a text, got {shown(records)}"
+        elif records not in kinds.names():
+            what = known(records, kinds.names(), "records")
+        else:
+            return kinds.records(records).FORM.manifest
+        raise DocumentError(str(path), [Mistake("records", what)])
 
 
 MODELS = Shelf("model", "simulator.model:ModelSpec", _ROOT / "simulator/models", "{name}.yaml")
@@ -90,7 +91,7 @@ TRACES = Shelf(
     "traces.manifest:Manifest",
     _ROOT / "traces/data",
     "{name}/manifest.yaml",
-    by_records=(("blocks", "traces.captured:CapturedManifest"),),
+    by_records="traces.records",
 )
 SHELVES = {"models": MODELS, "hardware": HARDWARE, "engines": ENGINES, "traces": TRACES}
 

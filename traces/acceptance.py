@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from traces.manifest import Manifest
+from traces.manifest import AcceptanceCell, Manifest
 from traces.survival import FloatArray, Observation, SurvivalCurve, fit, power_for_mean
 
 IntArray = npt.NDArray[np.int64]
@@ -112,15 +112,12 @@ def acceptance_model(manifest: Manifest, benchmark: str = "Average") -> Acceptan
     cells = [cell for cell in manifest.acceptance if cell.benchmark == benchmark]
     if not cells:
         raise ValueError(_unknown(manifest, benchmark))
-    least = manifest.guaranteed_tokens
-    observations = [
-        Observation(manifest.drafts(c.block), c.tree_size, least, c.tokens_per_step) for c in cells
-    ]
+    observations = [observation(manifest, cell) for cell in cells]
     curve = fit(observations)
     powers = {
         (c.block, c.tree_size): power_for_mean(
             curve.cumulative_hazard(manifest.drafts(c.block), c.tree_size),
-            c.tokens_per_step - least,
+            c.tokens_per_step - manifest.guaranteed_tokens,
         )
         for c in cells
     }
@@ -133,6 +130,12 @@ def acceptance_model(manifest: Manifest, benchmark: str = "Average") -> Acceptan
         residual=float(np.median(np.abs(curve.relative_errors(observations)))),
         points=len(cells),
     )
+
+
+def observation(manifest: Manifest, cell: AcceptanceCell) -> Observation:
+    """A cell of *manifest* as the fit of a curve sees it."""
+    n_drafts, least = manifest.drafts(cell.block), manifest.guaranteed_tokens
+    return Observation(n_drafts, cell.tree_size, least, cell.tokens_per_step)
 
 
 def largest_block(manifest: Manifest) -> int:

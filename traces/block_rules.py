@@ -1,88 +1,35 @@
-"""The rules that the rows of a block trace keep."""
+"""The rules that the rows of a trace of blocks keep beyond those of every trace."""
 
-from collections.abc import Iterator, Mapping
+from types import MappingProxyType
+from typing import Final
 
 import numpy as np
-import pyarrow as pa
 
-from traces.block_tables import FINISH_REASONS, KINDS, LOCAL_LISTS, IntArray, among
-from traces.captured import CapturedManifest
-from traces.checked_table import CheckedTable, sums_by
-from traces.total_rules import total_mistakes
-from traces.trace_error import TraceMistake
+from traces.block_manifest import BlockManifest
+from traces.block_tables import KINDS, LOCAL_LISTS
+from traces.checked_table import LARGEST, CheckedTable, sums_by
+from traces.columns import IntArray
+from traces.record_form import Mistakes, Owners, Tables
 
-Mistakes = Iterator[TraceMistake]
-# Columns that are counts or numbers and have no narrower rule.
-COUNTED = {
-    "requests": ("request", "problem", "batch", "prefill_forwards", "store_forwards"),
-    "blocks": (),
-    "steps": ("prefix_tokens", "revealed", "edited", "committed_tokens"),
-}
-LARGEST = 2**31 - 1
-
-
-def contradictions(manifest: CapturedManifest, tables: Mapping[str, pa.Table]) -> Mistakes:
-    """Every rule that is broken by tables whose columns are right, with the first row of each."""
-    checked = {
-        name: CheckedTable(name, manifest.tables[name].file, table)
-        for name, table in tables.items()
+COUNTED: Final = MappingProxyType(
+    {
+        "requests": ("prefill_forwards", "store_forwards"),
+        "blocks": (),
+        "steps": ("prefix_tokens", "revealed", "edited", "committed_tokens"),
     }
-    requests, blocks, steps = checked["requests"], checked["blocks"], checked["steps"]
-    owners = {t.name: owner_of(requests["request"], t["request"]) for t in (blocks, steps)}
-    for table in checked.values():
-        for column in COUNTED[table.name]:
-            yield from table.between(column, 0, LARGEST, "a count")
-    yield from _requests(requests, manifest)
-    for table, number in ((blocks, "block"), (steps, "step")):
-        yield from table.broken(owners[table.name] < 0, "its request is not among the requests")
-        yield from _numbering(table, number)
-    n_steps = sums_by(owners["steps"], np.ones(len(steps), dtype=np.int64), len(requests))
+)
+"""Columns that are counts or numbers and have no narrower rule."""
+
+
+def block_mistakes(manifest: BlockManifest, tables: Tables, owners: Owners) -> Mistakes:
+    """Every rule that is broken; *owners* are the rows of requests that other rows belong to."""
+    requests, blocks, steps = tables["requests"], tables["blocks"], tables["steps"]
+    yield from requests.between("denoise_forwards", 1, LARGEST, "a request is decoded")
+    n_steps = sums_by(owners["steps"], np.ones(len(steps)), len(requests))
     yield from _blocks(blocks, np.where(owners["blocks"] < 0, 0, n_steps[owners["blocks"]]))
     yield from _local_steps(blocks, manifest.block_tokens)
     yield from _steps(steps)
-    yield from total_mistakes(manifest, checked, owners)
-
-
-def owner_of(requests: IntArray, of_rows: IntArray) -> IntArray:
-    """The row of *requests* that each of *of_rows* names, -1 where none has that number."""
-    order = np.argsort(requests, kind="stable")
-    found = np.searchsorted(requests, of_rows, sorter=order)
-    row = order[np.minimum(found, len(order) - 1)]
-    return np.where(requests[row] == of_rows, row, -1)
-
-
-def _requests(requests: CheckedTable, manifest: CapturedManifest) -> Mistakes:
-    number = requests["request"]
-    back = np.concatenate([[False], number[1:] <= number[:-1]])
-    yield from requests.broken(back, "requests are there once, in the order of their numbers")
-    limit, batch = manifest.output_limit_tokens, manifest.batch
-    yield from requests.between("prompt_tokens", 1, LARGEST, "a prompt has tokens")
-    yield from requests.between("denoise_forwards", 1, LARGEST, "a request is decoded")
-    yield from requests.between("output_tokens", 0, limit, "the output limit")
-    yield from requests.equal("output_tokens", requests.lengths("output"), "is the output's length")
-    yield from requests.between("row", 0, batch - 1, f"for a batch has {batch} rows")
-    places = requests["batch"] * batch + requests["row"]
-    first = np.unique(places, return_index=True)[1]
-    again = ~np.isin(np.arange(len(places)), first)
-    yield from requests.broken(again, "a row of a batch is one request's, got a second one's")
-    yield from _words(requests, "finish_reason", FINISH_REASONS)
-
-
-def _words(table: CheckedTable, column: str, words: tuple[str, ...]) -> Mistakes:
-    wrong = ~among(table.table, column, *words)
-    if wrong.any():
-        got = table.table[column][int(np.argmax(wrong))].as_py()
-        yield from table.broken(wrong, f"{column} is {' or '.join(words)}, got {got!r}")
-
-
-def _numbering(table: CheckedTable, number: str) -> Mistakes:
-    """Rows are grouped by request, and within one they count from 0."""
-    request = table["request"]
-    starts = np.flatnonzero(np.diff(request, prepend=request[:1] - 1))
-    counted = np.arange(len(table)) - np.repeat(starts, np.diff(starts, append=len(table)))
-    yield from table.equal(number, counted, "counts from 0 within a request")
-    back = np.diff(request, prepend=request[:1]) < 0
-    yield from table.broken(back, "rows are in the order of their requests")
+    yield from _of_requests(tables, owners)
 
 
 def _blocks(blocks: CheckedTable, n_steps: IntArray) -> Mistakes:
@@ -116,8 +63,20 @@ def _local_steps(blocks: CheckedTable, block_tokens: int) -> Mistakes:
 
 
 def _steps(steps: CheckedTable) -> Mistakes:
-    yield from _words(steps, "kind", KINDS)
+    yield from steps.spelled("kind", KINDS)
     yield from steps.between("padded_tokens", 1, LARGEST, "a forward has tokens")
     for name in ("query_tokens", "logit_rows"):
         yield from steps.between(name, 0, steps["padded_tokens"], "the padded tokens")
     yield from steps.between("window_left", 0, steps["window_right"], "the window's right end")
+
+
+def _of_requests(tables: Tables, owners: Owners) -> Mistakes:
+    """What a request's steps say of it, and what its blocks do."""
+    requests, blocks, steps = tables["requests"], tables["blocks"], tables["steps"]
+    committed = sums_by(owners["steps"], steps["committed_tokens"], len(requests))
+    yield from requests.equal("output_tokens", committed, "is what its steps commit")
+    for name in ("revealed", "edited"):
+        of_steps = sums_by(owners["steps"], steps[name], len(requests))
+        of_blocks = sums_by(owners["blocks"], blocks.sums(name), len(requests))
+        rule = f"steps and blocks of a request have as many {name} tokens"
+        yield from requests.broken(of_steps != of_blocks, rule)

@@ -1,4 +1,7 @@
-"""CapturedManifest: what a captured trace says about itself, checked when it is made or read."""
+"""CapturedManifest: what every captured trace says about itself, checked when it is made or read.
+
+A kind of records has a manifest of its own, which narrows `records` and `counts`.
+"""
 
 import math
 import re
@@ -6,9 +9,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Annotated, ClassVar, Final, Literal
 
-from pydantic import ConfigDict, Field, PlainValidator, Strict, TypeAdapter
+from pydantic import ConfigDict, Field, PlainValidator, Strict
 
-from traces.block_tables import SCHEMAS
 from traces.manifest import STRICT, Count, Text
 
 Whole = Annotated[int, Strict(), Field(ge=0)]
@@ -33,7 +35,7 @@ TABLE_FILE: Final = re.compile(r"(?P<table>[a-z]+)(\.[1-9][0-9]*)?\.parquet")
 
 @dataclass(frozen=True)
 class TracedCheckpoint:
-    """The weights that decoded."""
+    """The weights that decoded; of a speculative decoder, those that drafted."""
 
     __pydantic_config__: ClassVar[ConfigDict] = STRICT
 
@@ -44,18 +46,22 @@ class TracedCheckpoint:
 
 
 @dataclass(frozen=True)
-class Counts:
-    """Totals over the trace; forwards of requests, and forwards of whole batches."""
+class RequestCounts:
+    """Totals over the requests; those that a kind adds follow them in the file."""
 
     __pydantic_config__: ClassVar[ConfigDict] = STRICT
 
     requests: Count
     output_tokens: Whole
     prefill_forwards: Whole
-    denoise_forwards: Whole
-    """Those that store a finished block beside it included."""
-    store_forwards: Whole
-    """Those that only store."""
+
+
+@dataclass(frozen=True)
+class BatchCounts:
+    """Totals over whole batches; they come last in the file."""
+
+    __pydantic_config__: ClassVar[ConfigDict] = STRICT
+
     batch_forwards: Whole
     """Forwards over a batch, in which each row has a forward of its own at most; prefill
     included."""
@@ -70,6 +76,14 @@ class Counts:
                 f"{self.batch_forwards}, got {self.batch_prefill_forwards}"
             )
             raise ValueError(rule)
+
+
+@dataclass(frozen=True)
+class Counts(BatchCounts, RequestCounts):
+    """What every kind of trace counts.
+
+    A dataclass has the fields of its last base first, which is the order they are written in.
+    """
 
 
 @dataclass(frozen=True)
@@ -96,15 +110,18 @@ class TableFile:
 
 @dataclass(frozen=True)
 class CapturedManifest:
-    """A captured trace of blocks: what decoded what with which parameters, and its tables."""
+    """What decoded what with which parameters, and the tables that it left."""
 
     __pydantic_config__: ClassVar[ConfigDict] = STRICT
+    TABLES: ClassVar[tuple[str, ...]] = ()
+    """Names of the tables that a trace of this kind has."""
 
     format_version: Literal[1]
     name: Text
     description: Text
     kind: Literal["captured"]
-    records: Literal["blocks"]
+    records: str
+    """What its tables hold."""
     policy: Text
     """The decoding policy."""
     parameters: dict[Text, Parameter]
@@ -139,14 +156,10 @@ class CapturedManifest:
         return (self.policy,)
 
 
-CAPTURED: Final = TypeAdapter(CapturedManifest)
-"""Checks the value of a manifest; raises pydantic's ValidationError (a ValueError)."""
-
-
 def _mistakes(manifest: CapturedManifest) -> Iterator[str]:
-    if set(manifest.tables) != set(SCHEMAS):
+    if set(manifest.tables) != set(manifest.TABLES):
         given = ", ".join(manifest.tables) or "none"
-        yield f"tables are {', '.join(SCHEMAS)}, got {given}"
+        yield f"tables are {', '.join(manifest.TABLES)}, got {given}"
     for name, table in manifest.tables.items():
         form = TABLE_FILE.fullmatch(table.file)
         if form is None or form["table"] != name:

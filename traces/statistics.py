@@ -1,16 +1,16 @@
-"""Statistics of a block trace: tokens per forward by every definition in use, and what made them.
+"""Statistics of a trace of blocks: tokens per forward by every definition, and what made them.
 
 A decode forward is one that is no prefill. A fused store denoises too, so it counts as denoising.
 """
 
-import math
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
 
-from traces.block_tables import BoolArray, IntArray, among, entries, lengths, numbers
 from traces.block_trace import BlockTrace
+from traces.columns import BoolArray, IntArray, among, entries, lengths, numbers
+from traces.verdicts import accuracy
 
 
 def summary(trace: BlockTrace) -> dict[str, Any]:
@@ -20,7 +20,6 @@ def summary(trace: BlockTrace) -> dict[str, Any]:
     decode = ~among(steps, "kind", "prefill")
     live = (numbers(steps, "window_right") - numbers(steps, "window_left"))[decode]
     definitions = tokens_per_forward(trace.requests)
-    correct, valid = (known_shares(trace.requests, name) for name in ("correct", "valid"))
     return {
         "requests": counts.requests,
         "output_tokens": counts.output_tokens,
@@ -28,10 +27,7 @@ def summary(trace: BlockTrace) -> dict[str, Any]:
         "batch_forwards": counts.batch_forwards,
         "tokens_per_forward": definitions["decode"],
         "tokens_per_forward_by_definition": definitions,
-        "accuracy": share(correct),
-        "accuracy_standard_error": standard_error(correct),
-        "valid": share(valid),
-        "valid_standard_error": standard_error(valid),
+        **accuracy(trace.requests),
         "forwards_per_block": forwards_per_block(trace.blocks),
         "local_steps": by_local_step(trace.blocks),
         "edits_per_request": float(numbers(steps, "edited").sum() / counts.requests),
@@ -132,19 +128,3 @@ def padded_share(steps: pa.Table, which: BoolArray) -> float:
         numbers(steps, name)[which].sum() for name in ("query_tokens", "padded_tokens")
     )
     return float(1.0 - queries / slots)
-
-
-def known_shares(requests: pa.Table, column: str) -> BoolArray:
-    """A column of yes and no, without the requests that could not be checked."""
-    return np.asarray(requests[column].drop_null().to_numpy(), dtype=np.bool_)
-
-
-def share(said: BoolArray) -> float | None:
-    """Share of yes; None of nothing."""
-    return float(said.mean()) if len(said) else None
-
-
-def standard_error(said: BoolArray) -> float | None:
-    """Of that share, the outcomes being independent: sqrt(p (1 - p) / n)."""
-    yes = share(said)
-    return None if yes is None else math.sqrt(yes * (1.0 - yes) / len(said))

@@ -1,64 +1,40 @@
-"""The rules that the totals of a block trace keep: of a request, of a batch and of the whole."""
-
-from collections.abc import Iterator, Mapping
+"""The rules that totals keep: of forwards by request, of a batch and of the whole."""
 
 import numpy as np
 import pyarrow.compute as pc
 
 import traces
-from traces.block_tables import IntArray, among
 from traces.captured import CapturedManifest
 from traces.checked_table import CheckedTable, sums_by
+from traces.record_form import M, Mistakes, Owners, RecordForm, T, Tables
 from traces.trace_error import TraceMistake
 
-Mistakes = Iterator[TraceMistake]
-FORWARDS = {
-    "prefill_forwards": ("prefill",),
-    "denoise_forwards": ("denoise", "fused-store"),
-    "store_forwards": ("store",),
-}
-"""Columns of `requests`, and the kinds of forwards that each counts."""
 SHARE_TOLERANCE = 1e-9
 
 
-def total_mistakes(
-    manifest: CapturedManifest,
-    tables: Mapping[str, CheckedTable],
-    owners: Mapping[str, IntArray],
-) -> Mistakes:
+def total_mistakes(form: RecordForm[M, T], manifest: M, tables: Tables, owners: Owners) -> Mistakes:
     """Every total that differs; *owners* are the rows of requests that other rows belong to."""
-    requests = tables["requests"]
-    yield from _of_requests(tables, owners)
-    counts = {"requests": len(requests), "output_tokens": int(requests["output_tokens"].sum())}
-    counts |= {name: int(requests[name].sum()) for name in FORWARDS}
-    for name, counted in counts.items():
+    requests, steps = tables["requests"], tables["steps"]
+    for name, kinds in form.forwards.items():
+        counted = sums_by(owners["steps"], steps.among("kind", *kinds), len(requests))
+        yield from requests.equal(name, counted, "is the number of such steps")
+    summed = [name for name in form.counts if name in form.schemas["requests"].names]
+    counts = {"requests": len(requests)} | {name: int(requests[name].sum()) for name in summed}
+    for name, total in counts.items():
         given = getattr(manifest.counts, name)
-        if given != counted:
-            yield _in_manifest(f"counts.{name}", f"is {counted} by the tables, got {given}")
-    yield from _of_batches(manifest, requests)
+        if given != total:
+            yield _in_manifest(f"counts.{name}", f"is {total} by the tables, got {given}")
+    yield from _of_batches(manifest, requests, tuple(form.forwards))
     yield from _accuracy(manifest, requests)
 
 
-def _of_requests(tables: Mapping[str, CheckedTable], owners: Mapping[str, IntArray]) -> Mistakes:
-    requests, blocks, steps = tables["requests"], tables["blocks"], tables["steps"]
-    for name, kinds in FORWARDS.items():
-        ones = among(steps.table, "kind", *kinds).astype(np.int64)
-        counted = sums_by(owners["steps"], ones, len(requests))
-        yield from requests.equal(name, counted, "is the number of such steps")
-    committed = sums_by(owners["steps"], steps["committed_tokens"], len(requests))
-    yield from requests.equal("output_tokens", committed, "is what its steps commit")
-    for name in ("revealed", "edited"):
-        of_steps = sums_by(owners["steps"], steps[name], len(requests))
-        of_blocks = sums_by(owners["blocks"], blocks.sums(name), len(requests))
-        rule = f"steps and blocks of a request have as many {name} tokens"
-        yield from requests.broken(of_steps != of_blocks, rule)
-
-
-def _of_batches(manifest: CapturedManifest, requests: CheckedTable) -> Mistakes:
+def _of_batches(
+    manifest: CapturedManifest, requests: CheckedTable, forwards: tuple[str, ...]
+) -> Mistakes:
     """A batch has at least the forwards of its slowest row, and no more than of all its rows."""
     batches, batch = np.unique(requests["batch"], return_inverse=True)
     for name, columns in (
-        ("batch_forwards", tuple(FORWARDS)),
+        ("batch_forwards", forwards),
         ("batch_prefill_forwards", ("prefill_forwards",)),
     ):
         of_row = np.sum([requests[column] for column in columns], axis=0)

@@ -9,9 +9,10 @@ import numpy as np
 import torch
 
 from kernels_ref.capture.prompts import Prompt
-from kernels_ref.capture.source import Source
+from kernels_ref.capture.records import Recording, recording
+from kernels_ref.capture.source import Source, shipped_with
 from kernels_ref.decoders import Policy
-from kernels_ref.decoding.sequence import Sequence as TokenSequence
+from kernels_ref.decoding.batch import Row
 
 
 @dataclass(frozen=True, eq=False)
@@ -36,17 +37,14 @@ class Plan:
         chosen: int | None = self.parameters.block
         return self.source.model.facts.block_tokens if chosen is None else chosen
 
-    def sequence(self, problem: int) -> TokenSequence:
-        """The sequence of a prompt, nothing decoded; raises ValueError as `Sequence` does."""
-        return TokenSequence(
-            self.prompts[problem].tokens,
-            facts=self.source.model.facts,
-            block_tokens=self.block_tokens,
-            output_tokens=self.output_tokens,
-            request=problem,
-            seed=self.seed,
-            from_prompt=self.policy.PROMPT != "block-causal",
-        )
+    @property
+    def recording(self) -> Recording:
+        """How what it decodes is recorded."""
+        return recording(self.policy.RECORDS)
+
+    def request(self, problem: int) -> Row:
+        """Nothing decoded of a prompt; raises ValueError for one that cannot be."""
+        return self.recording.request(self, problem)
 
     def check(self) -> None:
         """Raise ValueError for the first prompt that cannot be decoded, before any is."""
@@ -56,9 +54,17 @@ class Plan:
         if not self.prompts:
             rule = "a trace has at least 1 problem, got none"
             raise ValueError(rule)
+        if self.policy.DRAFTER != self.source.drafter:
+            shipped = ", ".join(shipped_with(self.policy.DRAFTER))
+            rule = (
+                f"{self.parameters.policy} drafts with {self.policy.DRAFTER or 'nothing'}, and "
+                f"{self.source.name} has {self.source.drafter or 'nothing'}; right would be {shipped}"
+            )
+            raise ValueError(rule)
+        self.recording.check(self)
         for problem in range(len(self.prompts)):
             try:
-                self.sequence(problem)
+                self.request(problem)
             except ValueError as error:
                 rule = f"prompt {problem}: {error}"
                 raise ValueError(rule) from error
@@ -66,18 +72,7 @@ class Plan:
     @property
     def warnings(self) -> list[str]:
         """In what the decoder asks of the checkpoint what it was not trained for."""
-        said = []
-        trained = self.source.model.facts.block_tokens
-        if self.block_tokens != trained:
-            said.append(
-                f"block {self.block_tokens}, but the checkpoint was trained for blocks of {trained}"
-            )
-        if self.source.prompt != self.policy.PROMPT:
-            said.append(
-                f"{self.parameters.policy} decodes behind a {self.policy.PROMPT} prompt, but the "
-                f"checkpoint was trained behind a {self.source.prompt} one"
-            )
-        return said
+        return self.recording.warnings(self)
 
     def described(self) -> dict[str, Any]:
         """The fields of the trace's manifest that are known before anything is decoded."""
@@ -88,7 +83,7 @@ class Plan:
             "name": self.name,
             "description": f"{self.parameters.policy} on {self.source.name}, {self.task}",
             "kind": "captured",
-            "records": "blocks",
+            "records": self.policy.RECORDS,
             "policy": self.parameters.policy,
             "parameters": parameters,
             "block_tokens": self.block_tokens,
@@ -109,4 +104,5 @@ class Plan:
                 "torch": torch.__version__,
                 "numpy": np.__version__,
             },
+            **self.recording.described(self),
         }

@@ -1,6 +1,6 @@
 """The capture itself: batch by batch, with a readable trace on disk after each."""
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from time import monotonic
@@ -9,16 +9,16 @@ from typing import Any
 import pyarrow as pa
 
 from kernels_ref.capture.plan import Plan
-from kernels_ref.capture.rows import Rows, rows_of
+from kernels_ref.capture.records import TableRows
 from kernels_ref.decoding.batch import BatchForwards, decode_batch
 from traces import MANIFEST_FILE
-from traces.block_tables import SCHEMAS
-from traces.block_trace import read_block_trace
 from traces.captured import CapturedManifest
-from traces.writing import write_block_trace
+from traces.reading import read_trace
+from traces.record_form import RecordForm
+from traces.records import records
+from traces.writing import write_trace
 
 SNAPSHOT_EVERY_S = 2.0
-COUNTED = ("output_tokens", "prefill_forwards", "denoise_forwards", "store_forwards")
 JUDGED = ("correct", "valid")
 
 
@@ -43,12 +43,12 @@ class Captured:
         """Prompts that are decoded."""
         return int(self.tables["requests"].num_rows)
 
-    def with_batch(self, rows: Iterable[Rows], forwards: BatchForwards) -> "Captured":
+    def with_batch(self, rows: Sequence[TableRows], forwards: BatchForwards) -> "Captured":
         """With another batch behind."""
         tables = {}
-        for name, schema in SCHEMAS.items():
-            more = [pa.Table.from_pylist(part[name], schema=schema) for part in rows]
-            tables[name] = pa.concat_tables([self.tables[name], *more]).combine_chunks()
+        for name, table in self.tables.items():
+            more = [pa.Table.from_pylist(part[name], schema=table.schema) for part in rows]
+            tables[name] = pa.concat_tables([table, *more]).combine_chunks()
         return Captured(
             tables,
             self.prefill_forwards + forwards.prefill,
@@ -56,27 +56,34 @@ class Captured:
         )
 
 
-NOTHING = Captured({name: schema.empty_table() for name, schema in SCHEMAS.items()})
+def _form(plan: Plan) -> RecordForm[Any, Any]:
+    """The kind of trace that *plan* leaves."""
+    return records(plan.policy.RECORDS).FORM
+
+
+def _nothing(plan: Plan) -> Captured:
+    schemas = _form(plan).schemas
+    return Captured({name: schema.empty_table() for name, schema in schemas.items()})
 
 
 def _next_batch(plan: Plan, done: Captured) -> Captured:
     """*done* and the next batch, decoded."""
     problems = range(done.problems, min(done.problems + plan.batch, len(plan.prompts)))
-    sequences = [plan.sequence(problem) for problem in problems]
+    requests = [plan.request(problem) for problem in problems]
     forwards = decode_batch(
-        plan.source.model, sequences, plan.policy.decode(sequences, plan.parameters)
+        plan.source.model, requests, plan.policy.decode(requests, plan.parameters)
     )
     batch = problems.start // plan.batch
     rows = [
-        rows_of(sequence, plan.prompts[sequence.request], batch, row)
-        for row, sequence in enumerate(sequences)
+        plan.recording.rows_of(request, plan.prompts[problem], batch, row)
+        for row, (problem, request) in enumerate(zip(problems, requests, strict=True))
     ]
     return done.with_batch(rows, forwards)
 
 
 def _restored(plan: Plan, folder: Path) -> Captured:
     """The partial trace in *folder*; CaptureError where it is of another plan or whole."""
-    found = read_block_trace(folder)
+    found = read_trace(folder)
     if not found.manifest.partial:
         what = f"{folder}: already whole, there is nothing to resume"
         raise CaptureError(what)
@@ -86,25 +93,26 @@ def _restored(plan: Plan, folder: Path) -> Captured:
         raise CaptureError(what)
     counts = found.manifest.counts
     prefill = counts.batch_prefill_forwards
-    tables = {name: found.table(name) for name in SCHEMAS}
+    tables = {name: found.table(name) for name in found.manifest.TABLES}
     return Captured(tables, prefill, counts.batch_forwards - prefill)
 
 
 def _write(plan: Plan, folder: Path, done: Captured) -> CapturedManifest:
     """Replace the trace on disk by *done*."""
-    requests = {name: done.tables["requests"][name].to_pylist() for name in (*COUNTED, *JUDGED)}
+    requests = done.tables["requests"].to_pydict()
+    counted = [name for name in _form(plan).counts if name in requests]
     fields = {
         **plan.described(),
         "partial": done.problems < len(plan.prompts),
         "counts": {
             "requests": done.problems,
-            **{name: sum(requests[name]) for name in COUNTED},
+            **{name: sum(requests[name]) for name in counted},
             "batch_forwards": done.prefill_forwards + done.decode_forwards,
             "batch_prefill_forwards": done.prefill_forwards,
         },
         "accuracy": {name: _share(requests[name]) for name in JUDGED},
     }
-    return write_block_trace(folder, fields, done.tables)
+    return write_trace(folder, fields, done.tables)
 
 
 def capture(
@@ -152,7 +160,7 @@ def _begun(plan: Plan, folder: Path, *, resume: bool) -> Captured:
     if any(folder.iterdir()):
         what = f"{folder}: holds other things than a trace"
         raise CaptureError(what)
-    return NOTHING
+    return _nothing(plan)
 
 
 def _stopped(plan: Plan, folder: Path, done: Captured, why: str) -> InterruptedCaptureError:
@@ -179,6 +187,8 @@ def _differing(found: CapturedManifest, asked: Mapping[str, Any]) -> list[str]:
         "policy", "parameters", "block_tokens", "task", "seed", "batch", "dtype",
         "output_limit_tokens", "requests_asked",
     )  # fmt: skip
+    if found.records != asked["records"]:
+        return ["policy"]
     different = [name for name in fields if getattr(found, name) != asked[name]]
     same_weights = found.checkpoint.sha256 == asked["checkpoint"]["sha256"]
     return different if same_weights else [*different, "checkpoint"]

@@ -21,6 +21,8 @@ class Entry:
     name: str
     decoder: str
     checkpoint: str | None = None
+    checkpoints: tuple[str, ...] = ()
+    """Several, one after the other; {checkpoint} in a name is its name."""
     set: Mapping[str, Any] = field(default_factory=dict)
     grid: Mapping[str, list[Any]] = field(default_factory=dict)
     problems: int | None = None
@@ -56,13 +58,18 @@ def shipped_traces() -> list[ShippedTrace]:
 
 def _expanded(entry: Entry, listed: ShippedTraces) -> Iterator[ShippedTrace]:
     batches = entry.batches or (entry.batch or listed.batch,)
-    for values in itertools.product(*entry.grid.values()):
-        point = dict(zip(entry.grid, values, strict=True))
-        for batch in batches:
-            options = ["--decoder", entry.decoder, "--batch", str(batch)]
-            options += ["--problems", str(entry.problems or listed.problems)]
-            if entry.checkpoint is not None:
-                options += ["--checkpoint", entry.checkpoint]
-            for key, value in {**entry.set, **point}.items():
-                options += ["--set", f"{key}={value}"]
-            yield ShippedTrace(entry.name.format(**point, batch=batch), tuple(options))
+    checkpoints = entry.checkpoints or (entry.checkpoint,)
+    points = [
+        dict(zip(entry.grid, values, strict=True))
+        for values in itertools.product(*entry.grid.values())
+    ]
+    for checkpoint, point, batch in itertools.product(checkpoints, points, batches):
+        options = ["--decoder", entry.decoder, "--batch", str(batch)]
+        options += ["--problems", str(entry.problems or listed.problems)]
+        if checkpoint is not None:
+            options += ["--checkpoint", checkpoint]
+        settings = {**entry.set, **point}
+        for key, value in settings.items():
+            options += ["--set", f"{key}={value}"]
+        name = entry.name.format(**settings, batch=batch, checkpoint=checkpoint)
+        yield ShippedTrace(name, tuple(options))

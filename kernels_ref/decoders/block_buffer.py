@@ -18,6 +18,8 @@ from kernels_ref.decoding.updates import best_of, change
 
 PROMPT = "block-causal"
 CHECKPOINT = "multi-block"
+RECORDS = "blocks"
+DRAFTER = None
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -20,6 +20,8 @@ from kernels_ref.decoding.sequence import Sequence as TokenSequence
 
 PROMPT = "causal"
 CHECKPOINT = "canvas"
+RECORDS = "blocks"
+DRAFTER = None
 
 Nats = Annotated[float, Strict(), Field(ge=0, allow_inf_nan=False)]
 Temperature = Annotated[float, Strict(), Field(ge=1e-3, le=1e3, allow_inf_nan=False)]

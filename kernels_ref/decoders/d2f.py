@@ -19,6 +19,8 @@ from kernels_ref.decoding.sequence import Sequence as TokenSequence
 
 PROMPT = "prefix-full"
 CHECKPOINT = "d2f"
+RECORDS = "blocks"
+DRAFTER = None
 
 
 @dataclass(frozen=True, kw_only=True)

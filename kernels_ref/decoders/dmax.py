@@ -17,6 +17,8 @@ from kernels_ref.decoding.updates import change
 
 PROMPT = "block-causal"
 CHECKPOINT = "self-correcting"
+RECORDS = "blocks"
+DRAFTER = None
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -13,6 +13,8 @@ from kernels_ref.decoding.wavefront import packed_row, synchronous
 
 PROMPT = "block-causal"
 CHECKPOINT = "self-correcting"
+RECORDS = "blocks"
+DRAFTER = None
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -15,6 +15,8 @@ from kernels_ref.decoding.updates import EditedBlock
 
 PROMPT = "block-causal"
 CHECKPOINT = "self-correcting"
+RECORDS = "blocks"
+DRAFTER = None
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -14,6 +14,8 @@ from kernels_ref.decoding.sequence import Sequence as TokenSequence
 
 PROMPT = "block-causal"
 CHECKPOINT = "multi-block"
+RECORDS = "blocks"
+DRAFTER = None
 
 
 @dataclass(frozen=True, kw_only=True)

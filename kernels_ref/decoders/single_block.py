@@ -15,6 +15,8 @@ from kernels_ref.decoding.updates import reveal_confident
 
 PROMPT = "block-causal"
 CHECKPOINT = "serial"
+RECORDS = "blocks"
+DRAFTER = None
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -55,16 +55,23 @@ def independent(decodings: Sequence[Decoding]) -> Group:
     asked = {row: next(decoding) for row, decoding in enumerate(decodings)}
     prompts = {row: query for row, query in asked.items() if query.kind == "prefill"}
     if prompts:
+        others = {row: query for row, query in asked.items() if row not in prompts}
         answers = yield prompts
-        asked |= {row: decodings[row].send(answer) for row, answer in answers.items()}
+        asked = others | _asked_next(decodings, answers)
     while asked:
         answers = yield asked
-        asked = {}
-        for row, answer in answers.items():
-            try:
-                asked[row] = decodings[row].send(answer)
-            except StopIteration:
-                continue
+        asked = _asked_next(decodings, answers)
+
+
+def _asked_next(decodings: Sequence[Decoding], answers: dict[int, Prediction]) -> dict[int, Query]:
+    """What the rows that are told *answers* ask next; those that are done with them ask no more."""
+    asked = {}
+    for row, answer in answers.items():
+        try:
+            asked[row] = decodings[row].send(answer)
+        except StopIteration:
+            continue
+    return asked
 
 
 def decode_batch(model: Model, sequences: Sequence[Row], group: Group) -> BatchForwards:

@@ -6,6 +6,7 @@ import torch
 from kernels_ref.decoding.query import BoolArray, FloatArray, IntArray, Prediction, Query
 from kernels_ref.decoding.record import Update
 from kernels_ref.decoding.sequence import Sequence
+from kernels_ref.decoding.uniform_noise import uniform_noise
 
 
 class Canvas:
@@ -62,9 +63,7 @@ class Canvas:
 
     def _noise(self) -> IntArray:
         """Uniform over all tokens but the mask, one a place."""
-        facts = self._sequence.facts
-        drawn = self._draws.integers(facts.vocab - 1, size=self._sequence.block_tokens)
-        return drawn + (drawn >= facts.mask_token)
+        return uniform_noise(self._draws, self._sequence.facts, self._sequence.block_tokens)
 
     def _sampled(self, logits: torch.Tensor) -> IntArray:
         """A token a place from the soft-max of *logits*, by the Gumbel trick: never the mask."""

@@ -40,6 +40,8 @@ class Query:
     """Where queries are nodes of a tree: what they see in place of *horizon*."""
     features: torch.Tensor | None = None
     """What a drafter takes in: [places, width], of the target or of its own last state."""
+    moved: "Move | None" = None
+    """KV to move before the forward."""
 
     @property
     def right(self) -> int:
@@ -57,6 +59,16 @@ class Tree:
     """[queries, nodes from *first* on, the queries' own the last ones], each node its own."""
     positions: IntArray
     """[queries], position in the text: nodes of one level are alternatives for one token."""
+
+
+@dataclass(frozen=True, eq=False)
+class Move:
+    """KV of a row to be made contiguous: the accepted path of a tree, past what was rejected."""
+
+    sources: IntArray
+    """Absolute places, [moved]."""
+    target: int
+    """Absolute place of the first one afterwards, the others follow."""
 
 
 @dataclass(frozen=True, eq=False)

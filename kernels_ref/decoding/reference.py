@@ -9,6 +9,7 @@ import torch
 from kernels_ref.checkpoint import Checkpoint, CheckpointManifest
 from kernels_ref.decoding.packed import packed
 from kernels_ref.decoding.query import Cache, IntArray, ModelFacts, Prediction, Query
+from kernels_ref.kernels.kv_cache import move_kv
 from kernels_ref.kernels.lm_head import confidence, lm_head
 from kernels_ref.passes import Decoder, KvCache
 
@@ -50,6 +51,7 @@ class ReferenceModel:
     def forward(self, queries: list[Query | None], cache: Cache) -> list[Prediction | None]:
         """One dense forward [rows, widest]; rows without a query are padding and touch nothing."""
         kv = dense(cache).kv
+        make_contiguous(queries, kv)
         asked = packed(
             queries, mask_token=self.facts.mask_token, capacity_tokens=kv.capacity_tokens
         )
@@ -86,6 +88,23 @@ def dense(cache: Cache) -> DenseCache:
         rule = f"a DenseCache, got {type(cache).__name__}"
         raise TypeError(rule)
     return cache
+
+
+def make_contiguous(queries: list[Query | None], cache: KvCache) -> None:
+    """Move in every layer of *cache* what each row's query asks to have moved, in place."""
+    moves = [None if query is None else query.moved for query in queries]
+    longest = max((len(move.sources) for move in moves if move is not None), default=0)
+    if not longest:
+        return
+    sources = np.zeros((len(moves), longest), dtype=np.int64)
+    lengths = np.zeros((2, len(moves)), dtype=np.int64)
+    for row, move in enumerate(moves):
+        if move is not None:
+            sources[row, : len(move.sources)] = move.sources
+            lengths[:, row] = move.target, len(move.sources)
+    target, tokens = torch.from_numpy(lengths)
+    for layer in (*cache.keys, *cache.values):
+        move_kv(layer, torch.from_numpy(sources), target, tokens)
 
 
 def asked_states(states: torch.Tensor, queries: list[Query | None]) -> torch.Tensor:

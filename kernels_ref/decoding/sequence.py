@@ -11,6 +11,7 @@ import numpy as np
 
 from kernels_ref.decoding.query import BoolArray, IntArray, ModelFacts
 from kernels_ref.decoding.record import Record
+from kernels_ref.decoding.request_rules import check_request
 
 
 class Sequence:
@@ -33,7 +34,7 @@ class Sequence:
         that draw. Raises ValueError for an empty prompt, tokens outside the vocabulary, no output,
         and more than the context holds.
         """
-        _check(prompt, facts, block_tokens, output_tokens)
+        check_request(prompt, facts, block=block_tokens, output_tokens=output_tokens)
         self.facts = facts
         self.request, self.seed = request, seed
         self.prompt_tokens = len(prompt)
@@ -108,20 +109,6 @@ class Sequence:
     def finish_reason(self) -> str:
         """Either "end" where an end token came, "limit" where the output was cut."""
         return "end" if len(self.output()) < self.output_end - self.prompt_tokens else "limit"
-
-
-def _check(prompt: Items[int], facts: ModelFacts, block_tokens: int, output_tokens: int) -> None:
-    if not prompt:
-        rule = "a prompt has at least one token, got none"
-        raise ValueError(rule)
-    outside = [token for token in prompt if not 0 <= token < facts.vocab]
-    if outside:
-        rule = f"prompt tokens are 0 to {facts.vocab - 1}, got {outside[0]}"
-        raise ValueError(rule)
-    for name, value in (("block", block_tokens), ("output_tokens", output_tokens)):
-        if value < 1:
-            rule = f"{name} is at least 1, got {value}"
-            raise ValueError(rule)
 
 
 def _check_fits(sequence: Sequence, output_tokens: int) -> None:

@@ -4,6 +4,8 @@ import math
 
 import torch
 
+from kernels_ref.kernels.wide import wide
+
 
 def _check(temperature: float, top_k: int | None, top_p: float | None) -> None:
     """Raise ValueError for a setting that leaves no token, or no distribution."""
@@ -21,7 +23,7 @@ def _check(temperature: float, top_k: int | None, top_p: float | None) -> None:
 def _one_hot(logits: torch.Tensor) -> torch.Tensor:
     """All probability on the first largest logit of each row."""
     best = logits.argmax(dim=-1, keepdim=True)
-    return torch.zeros_like(logits, dtype=torch.float32).scatter(-1, best, 1.0)
+    return torch.zeros_like(wide(logits)).scatter(-1, best, 1.0)
 
 
 def sampling_probabilities(
@@ -31,7 +33,7 @@ def sampling_probabilities(
     top_k: int | None = None,
     top_p: float | None = None,
 ) -> torch.Tensor:
-    """Probabilities [n, vocab], float32, that a token is drawn with from *logits* [n, vocab].
+    """Probabilities [n, vocab] that a token is drawn with from *logits* [n, vocab], in `wide`.
 
     The *top_k* largest logits stay (of equal ones the first), and of these the fewest that hold
     *top_p* of their probability. Raises ValueError for a setting out of range.
@@ -39,7 +41,7 @@ def sampling_probabilities(
     _check(temperature, top_k, top_p)
     if temperature == 0:
         return _one_hot(logits)
-    scaled = logits.float() / temperature
+    scaled = wide(logits) / temperature
     # Rounded sums reach 1 before the last tokens do, so 1 is not a limit to compare with.
     limit = None if top_p == 1 else top_p
     if top_k is None and limit is None:

@@ -51,7 +51,7 @@ def command(kind: str, name: str, *, as_json: bool, figure: Path | None) -> None
         from reports.hardware_text import print_hardware
 
         print_hardware(described)
-    elif kind == "traces" and described.get("records") == "blocks":
+    elif kind == "traces" and "records" in described:
         from reports.trace_text import print_trace
 
         print_trace(described)

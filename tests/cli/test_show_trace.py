@@ -9,7 +9,8 @@ import yaml
 
 from simulator.library import TRACES
 from tests.cli.command import call, small, written
-from tests.traces.tiny_trace import FIELDS, ROWS, parquet, put, table_of
+from tests.traces.hand_made import parquet
+from tests.traces.tiny_trace import FIELDS, ROWS, put, table_of
 from traces.block_trace import read_block_trace
 from traces.statistics import summary
 
@@ -161,6 +162,8 @@ def test_blocks_are_no_acceptance() -> None:
     decode = {"policy": "uno-linear", "block": 4, "trace": "./tiny"}
     answer = call("run", written(small(decode=decode)))
     assert (answer.code, answer.out) == (1, "")
-    told = "decode.trace: uno-linear needs a trace of accepted tokens; tiny has the blocks that"
+    told = (
+        "decode.trace: uno-linear needs a trace of mean tokens per step; tiny has the blocks that"
+    )
     assert told in answer.err
     assert "single-block decoded" in answer.err

@@ -13,11 +13,10 @@ from traces.block_trace import read_block_trace
 from traces.statistics import (
     by_local_step,
     local_steps,
-    share,
-    standard_error,
     summary,
     tokens_per_batch_forward,
 )
+from traces.verdicts import share, standard_error
 
 
 def test_a_trace_by_hand(tmp_path: Path) -> None:

@@ -7,33 +7,19 @@ import pyarrow as pa
 import pytest
 
 import traces
+from tests.traces import refusal
+from tests.traces.hand_made import parquet
+from tests.traces.refusal import check_place, the_one
 from tests.traces.shipped import BLOCKS
-from tests.traces.tiny_trace import ROWS, TABLES, fields, parquet, put, table_of
+from tests.traces.tiny_trace import ROWS, TABLES, changed, fields, put, table_of
 from traces.block_tables import SCHEMAS
 from traces.block_trace import read_block_trace
 from traces.statistics import summary
-from traces.trace_error import TraceError
-
-
-def changed(name: str, row: int, cells: dict[str, Any]) -> bytes:
-    """The table of *name* with cells of one row changed, as a file."""
-    rows = [dict(each) for each in ROWS[name]]
-    rows[row] |= cells
-    return parquet(table_of(name, rows))
 
 
 def refused(folder: Path) -> list[str]:
     """The mistakes that the trace is refused for, a line each."""
-    with pytest.raises(TraceError) as caught:
-        read_block_trace(folder)
-    assert caught.value.origin == str(folder)
-    assert str(caught.value).splitlines() == [f"{folder}:", *(f"  {m}" for m in lines(caught))]
-    return lines(caught)
-
-
-def lines(caught: pytest.ExceptionInfo[TraceError]) -> list[str]:
-    """The mistakes of an error."""
-    return [str(mistake) for mistake in caught.value.mistakes]
+    return refusal.refused(folder, read_block_trace)
 
 
 def test_the_tiny_trace_is_sound(tmp_path: Path) -> None:
@@ -95,10 +81,7 @@ def test_a_rule_that_a_row_breaks(
 ) -> None:
     """The file, the request with its block or step, the rule and the value are told."""
     found = refused(put(tmp_path / "tiny", {name: changed(name, row, cells)}))
-    told = [line for line in found if words in line]
-    assert len(told) == 1, found
-    file = "manifest.yaml" if words.startswith("accuracy") else ".parquet, request"
-    assert file in told[0]
+    check_place(the_one(found, words), words)
 
 
 @pytest.mark.parametrize(
@@ -130,9 +113,7 @@ def test_a_rule_that_the_manifest_breaks(
 ) -> None:
     """The field, the rule and the value are told."""
     found = refused(put(tmp_path / "tiny", **cast("Any", {field: value})))
-    told = [line for line in found if words in line]
-    assert len(told) == 1, found
-    assert told[0].startswith("manifest.yaml, ") or told[0].startswith("manifest.yaml: ")
+    assert the_one(found, words).startswith(("manifest.yaml, ", "manifest.yaml: "))
 
 
 def test_a_field_that_is_missing(tmp_path: Path) -> None:

@@ -3,20 +3,13 @@
 Blocks of 4 tokens, at most 8 tokens of output. Request 0 and 1 are one batch, request 2 another.
 """
 
-import hashlib
-import io
-from collections.abc import Mapping
-from pathlib import Path
-from types import MappingProxyType
 from typing import Any
 
-import pyarrow as pa
-import pyarrow.parquet as pq
-import yaml
-
+from tests.traces.hand_made import HandMade, Rows, row
 from traces.block_tables import SCHEMAS
 
 FIELDS: dict[str, Any] = {
+    "records": "blocks",
     "name": "tiny",
     "description": "By hand.",
     "policy": "single-block",
@@ -45,28 +38,27 @@ FIELDS: dict[str, Any] = {
     "requests_asked": 3,
 }
 
-Rows = list[dict[str, Any]]
-
 
 def _request(*values: Any) -> dict[str, Any]:
-    names = (
+    return row(
         "request problem batch row prompt_tokens output_tokens prefill_forwards denoise_forwards "
-        "store_forwards finish_reason correct valid output"
+        "store_forwards finish_reason correct valid output",
+        *values,
     )
-    return dict(zip(names.split(), values, strict=True))
 
 
 def _block(*values: Any) -> dict[str, Any]:
-    names = "request block admitted finished retired masked ready revealed edited agreeing"
-    return dict(zip(names.split(), values, strict=True))
+    return row(
+        "request block admitted finished retired masked ready revealed edited agreeing", *values
+    )
 
 
 def _step(*values: Any) -> dict[str, Any]:
-    names = (
+    return row(
         "request step kind prefix_tokens query_tokens padded_tokens logit_rows window_left "
-        "window_right revealed edited committed_tokens"
+        "window_right revealed edited committed_tokens",
+        *values,
     )
-    return dict(zip(names.split(), values, strict=True))
 
 
 # Correct, and valid.
@@ -107,52 +99,6 @@ ROWS: dict[str, Rows] = {
 }
 
 
-def table_of(name: str, rows: Rows) -> pa.Table:
-    """Rows as the table of *name*, in the order given."""
-    return pa.Table.from_pylist(rows, schema=SCHEMAS[name])
-
-
-TABLES = {name: table_of(name, rows) for name, rows in ROWS.items()}
-
-
-def fields(**changes: Any) -> dict[str, Any]:
-    """The manifest's fields with some changed; `counts__requests` is counts.requests."""
-    made = FIELDS | {name: dict(FIELDS[name]) for name in ("counts", "checkpoint", "accuracy")}
-    for path, value in changes.items():
-        *parents, last = path.split("__")
-        holder = made
-        for parent in parents:
-            holder = holder[parent]
-        holder[last] = value
-    return made
-
-
-def parquet(table: pa.Table) -> bytes:
-    """A table as a file's bytes."""
-    sink = io.BytesIO()
-    pq.write_table(table, sink)
-    return sink.getvalue()
-
-
-FILES = {name: parquet(table) for name, table in TABLES.items()}
-
-
-def put(
-    folder: Path, content: Mapping[str, bytes] = MappingProxyType({}), **changes: object
-) -> Path:
-    """The trace as it stands, unchecked, in *folder*; some tables' bytes and fields replaced."""
-    folder.mkdir(exist_ok=True)
-    files = FILES | dict(content)
-    listed = {
-        name: {
-            "file": f"{name}.parquet",
-            "rows": len(ROWS[name]),
-            "sha256": hashlib.sha256(file).hexdigest(),
-        }
-        for name, file in files.items()
-    }
-    for name, file in files.items():
-        (folder / f"{name}.parquet").write_bytes(file)
-    always = {"format_version": 1, "kind": "captured", "records": "blocks", "tables": listed}
-    (folder / "manifest.yaml").write_text(yaml.safe_dump(always | fields(**changes)))
-    return folder
+TINY = HandMade(FIELDS, ROWS, SCHEMAS)
+TABLES = TINY.tables
+fields, table_of, put, changed = TINY.fields, TINY.table_of, TINY.put, TINY.changed
