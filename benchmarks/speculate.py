@@ -1,4 +1,4 @@
-"""Cost of a step of every speculative decoder, and tokens a second by batch, against plain decoding.
+"""Cost of a step of every speculative decoder, and tokens a second, against plain decoding.
 
 Run with `python benchmarks/speculate.py [PROBLEMS]`; it takes one core. The baseline, in the same
 run, is autoregression at the same batch. Forwards are timed by kind, and within them what is
@@ -132,7 +132,9 @@ def main() -> None:
     torch.set_num_threads(1)
     problems = int(sys.argv[1]) if len(sys.argv) > 1 else PROBLEMS
     print("                             over batches           ms a step")
-    print("decoder           batch  forwards  steps     draft verify sampling cache  tokens/s  to ar")
+    print(
+        "decoder           batch  forwards  steps     draft verify sampling cache  tokens/s  to ar"
+    )
     plain = {}
     for name, settings in RUNS:
         for batch in BATCHES:

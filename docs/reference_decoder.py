@@ -4,7 +4,6 @@ Run with `python docs/reference_decoder.py [FOLDER]`, FOLDER holding the traces.
 the page's markers, figures into figures/.
 """
 
-import re
 import sys
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -12,10 +11,13 @@ from typing import Any
 
 import numpy as np
 
-from kernels_ref.checkpoint import CHECKPOINTS, read_checkpoint_manifest
+from kernels_ref.checkpoint import CHECKPOINTS
+from kernels_ref.drafting.checkpoint import made_manifest
+from reports.marked_page import markdown_table, with_tables
 from reports.reference_decoder import draw_batches, draw_gate, draw_readiness, draw_trade_off
 from traces import DATA
-from traces.block_trace import BlockTrace, read_block_trace
+from traces.block_trace import BlockTrace
+from traces.reading import read_trace
 from traces.statistics import summary
 
 HERE = Path(__file__).parent
@@ -69,9 +71,7 @@ WINDOW = tuple(name for name in COLUMNS if name not in {"checkpoint", "with pref
 
 def table(rows: Sequence[Row], columns: Sequence[str] = tuple(COLUMNS)) -> str:
     """A Markdown table."""
-    head = f"| {' | '.join(columns)} |\n|{'---|' * len(columns)}"
-    lines = [f"| {' | '.join(COLUMNS[name](row) for name in columns)} |" for row in rows]
-    return "\n".join([head, *lines])
+    return markdown_table(columns, [[COLUMNS[name](row) for name in columns] for row in rows])
 
 
 def batch_rows(traces: Mapping[str, BlockTrace]) -> list[dict[str, int]]:
@@ -98,7 +98,7 @@ def checkpoint_table() -> str:
     """The shipped checkpoints, those that others start from first."""
     lines = ["| checkpoint | starts from | steps | final loss | what it learns |"]
     lines.append("|---|---|---|---|---|")
-    manifests = [read_checkpoint_manifest(path) for path in CHECKPOINTS.glob("*.yaml")]
+    manifests = [made_manifest(path) for path in CHECKPOINTS.glob("*.yaml")]
     for about in sorted(manifests, key=lambda manifest: manifest.recipe["seed"]):
         start, steps = about.recipe["start"] or "random weights", about.recipe["steps"]
         words = f"{about.final_loss:.3f} | {about.description}"
@@ -176,18 +176,11 @@ def figures(rows: Mapping[str, Row], traces: Mapping[str, BlockTrace]) -> None:
     )
 
 
-def with_tables(page: str, found: Mapping[str, str]) -> str:
-    """*page* with each table between its markers."""
-    for name, text in found.items():
-        place = re.compile(rf"(<!-- table: {name} -->\n).*?(<!-- end -->)", re.DOTALL)
-        page = place.sub(lambda match, text=text: f"{match[1]}{text}\n{match[2]}", page)
-    return page
-
-
 def read_traces(folder: Path) -> tuple[dict[str, BlockTrace], dict[str, Row]]:
     """The shipped traces by name, and their statistics."""
     paths = sorted(folder.glob(f"{PREFIX}*"))
-    traces = {path.name.removeprefix(PREFIX): read_block_trace(path) for path in paths}
+    every = {path.name.removeprefix(PREFIX): read_trace(path) for path in paths}
+    traces = {name: trace for name, trace in every.items() if isinstance(trace, BlockTrace)}
     return traces, {name: {**described(trace), "name": name} for name, trace in traces.items()}
 
 

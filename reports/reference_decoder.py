@@ -45,7 +45,7 @@ def draw_trade_off(series: Mapping[str, Sequence[Point]], path: Path) -> None:
         axes.legend(fontsize=8, loc="lower left")
         grid(axes)
         told = "; ".join(f"{name}: {_told(points)}" for name, points in series.items())
-        _save(
+        save(
             figure,
             path,
             "Valid solutions against tokens per forward of the reference decoders",
@@ -85,7 +85,7 @@ def draw_gate(by_window: Mapping[int, Sequence[Point]], path: Path) -> None:
         grid(speed)
         grid(right)
         told = "; ".join(f"W={window}: {_told(points)}" for window, points in by_window.items())
-        _save(
+        save(
             figure, path, "Speed and valid solutions of the wavefront by its gate and window", told
         )
 
@@ -116,7 +116,7 @@ def draw_batches(rows: Sequence[Point], path: Path) -> None:
             f"{row['batch']} rows: {row['packed']} packed, {row['synchronous']} synchronous"
             for row in rows
         )
-        _save(figure, path, "Forwards of packed and batch-synchronous wavefronts", told)
+        save(figure, path, "Forwards of packed and batch-synchronous wavefronts", told)
 
 
 def draw_readiness(series: Mapping[str, Point], path: Path) -> None:
@@ -139,7 +139,7 @@ def draw_readiness(series: Mapping[str, Point], path: Path) -> None:
             f"{name}: ready {', '.join(f'{100 * share:.0f} %' for share in curve['readiness'])}"
             for name, curve in series.items()
         )
-        _save(figure, path, "Readiness and revealed tokens by local step of a block", told)
+        save(figure, path, "Readiness and revealed tokens by local step of a block", told)
 
 
 def _told(points: Sequence[Point]) -> str:
@@ -150,7 +150,8 @@ def _told(points: Sequence[Point]) -> str:
     )
 
 
-def _save(figure: Any, path: Path, title: str, told: str) -> None:  # noqa: ANN401 (matplotlib)
+def save(figure: Any, path: Path, title: str, told: str) -> None:  # noqa: ANN401 (matplotlib)
+    """Write *figure* to *path* with its title, and in words what it shows, and close it."""
     content = rendered(figure, path.suffix, {"Title": title, "Description": told})
     plt.close(figure)
     path.write_bytes(content)

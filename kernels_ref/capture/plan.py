@@ -54,13 +54,7 @@ class Plan:
         if not self.prompts:
             rule = "a trace has at least 1 problem, got none"
             raise ValueError(rule)
-        if self.policy.DRAFTER != self.source.drafter:
-            shipped = ", ".join(shipped_with(self.policy.DRAFTER))
-            rule = (
-                f"{self.parameters.policy} drafts with {self.policy.DRAFTER or 'nothing'}, and "
-                f"{self.source.name} has {self.source.drafter or 'nothing'}; right would be {shipped}"
-            )
-            raise ValueError(rule)
+        self._check_drafter()
         self.recording.check(self)
         for problem in range(len(self.prompts)):
             try:
@@ -68,6 +62,16 @@ class Plan:
             except ValueError as error:
                 rule = f"prompt {problem}: {error}"
                 raise ValueError(rule) from error
+
+    def _check_drafter(self) -> None:
+        asked, found = self.policy.DRAFTER, self.source.drafter
+        if found != asked:
+            shipped = ", ".join(shipped_with(asked))
+            rule = (
+                f"{self.parameters.policy} drafts with {asked or 'nothing'}, and "
+                f"{self.source.name} has {found or 'nothing'}; right would be {shipped}"
+            )
+            raise ValueError(rule)
 
     @property
     def warnings(self) -> list[str]:
