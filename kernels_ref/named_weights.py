@@ -57,7 +57,13 @@ def filled(template: T, tensors: Mapping[str, torch.Tensor]) -> T:
 
 
 def sizes_only(*sizes: int) -> torch.Tensor:
-    """A tensor without content: to draw weights that only say how large they are."""
+    """A tensor without content: to draw weights that only say how large they are.
+
+    Raises ValueError for a size that none can have.
+    """
+    if min(sizes) < 0:
+        rule = f"a tensor has no negative size, got {list(sizes)}"
+        raise ValueError(rule)
     return torch.empty(*sizes, device="meta")
 
 

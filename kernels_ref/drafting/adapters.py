@@ -57,6 +57,9 @@ def with_adapters(
     """
     like = with_new_adapters(target, shape, sizes_only)
     own = named_tensors(target.weights, tied=False)
+    if taken := sorted(own.keys() & tensors.keys()):
+        rule = f"adapters lie beside the target's weights, got {', '.join(taken)} in place of them"
+        raise ValueError(rule)
     both = {**own, **tensors}
     return Decoder(like.shape, filled(like.weights, both))
 

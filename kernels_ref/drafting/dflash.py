@@ -39,6 +39,12 @@ class DFlashShape:
     """Layers of the target whose states are fused, counted from 1."""
     rotary_theta: float
 
+    def __post_init__(self) -> None:
+        """Refuse a drafter without layers."""
+        if self.layer.count < 1:
+            rule = f"layer.count is at least 1, got {self.layer.count}"
+            raise ValueError(rule)
+
     @property
     def stack(self) -> PassShape:
         """Its layers; the vocabulary is the target's, and none of it is here."""

@@ -8,7 +8,7 @@ of the place before where it has not. Only frequent tokens are drafted; a map sa
 import dataclasses
 from dataclasses import dataclass
 from functools import partial
-from typing import ClassVar
+from typing import ClassVar, Final
 
 import torch
 from pydantic import ConfigDict
@@ -24,6 +24,8 @@ from kernels_ref.pass_shape import LayerShape, PassShape
 from kernels_ref.passes import Batch, Decoder, Store, cached
 from kernels_ref.random_weights import DecoderWeights, Draw, LayerWeights, Projection, random_layer
 
+LEAST_TAPPED: Final = 2
+
 
 @dataclass(frozen=True)
 class Eagle3Shape:
@@ -38,6 +40,12 @@ class Eagle3Shape:
     tapped: tuple[int, ...]
     """Layers of the target whose states are fused, counted from 1."""
     rotary_theta: float
+
+    def __post_init__(self) -> None:
+        """Refuse features that could not be told from the drafter's own states by their width."""
+        if len(self.tapped) < LEAST_TAPPED:
+            rule = f"tapped is {LEAST_TAPPED} layers or more, got {len(self.tapped)}"
+            raise ValueError(rule)
 
 
 @dataclass(frozen=True)
@@ -146,6 +154,7 @@ class Eagle3Drafter:
         vocab = len(self.decoder.weights.embedding)
         logits = drafted.new_full((len(drafted), vocab), -torch.inf)
         logits[:, self._draft_to_target] = drafted
+        logits[:, self._mask_token] = -torch.inf
         return predictions(queries, logits, states)
 
     def _features(self, queries: Queries, widest: int) -> torch.Tensor:

@@ -7,6 +7,7 @@ from typing import Annotated, Literal, Protocol, TypeVar
 from pydantic import Field
 
 from kernels_ref.drafting.adapters import AdapterShape
+from kernels_ref.drafting.eagle3 import LEAST_TAPPED
 from kernels_ref.task.problems import PHRASINGS
 from kernels_ref.training.recipe import Count, Course, Name, Share
 
@@ -70,12 +71,18 @@ class DraftRecipe(Course):
     """Train on solutions in this phrasing alone: other text than the target writes."""
 
     def __post_init__(self) -> None:
-        """Refuse stages that do not follow one another to the end."""
+        """Refuse stages that do not follow one another to the end, and layers out of order."""
         for name, stages in (("loss", self.loss), ("blocks", self.blocks)):
             ends = [stage.until for stage in stages]
             if ends != sorted(set(ends)) or ends[-1] != 1.0:
                 rule = f"{name}: until rises to 1, got {', '.join(map(str, ends))}"
                 raise ValueError(rule)
+        if list(self.tapped) != sorted(set(self.tapped)):
+            rule = f"tapped: layers rise, got {', '.join(map(str, self.tapped))}"
+            raise ValueError(rule)
+        if self.objective == "eagle3" and len(self.tapped) < LEAST_TAPPED:
+            rule = f"tapped: EAGLE-3 fuses {LEAST_TAPPED} layers or more, got {len(self.tapped)}"
+            raise ValueError(rule)
 
     @property
     def largest_block(self) -> int:

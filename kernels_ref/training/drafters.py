@@ -61,6 +61,10 @@ def target_of(recipe: DraftRecipe, start: Path | None) -> Checkpoint:
     if recipe.objective in {"eagle3", "dflash"} and max(recipe.tapped) > layers:
         what = f"{recipe.name}: tapped layers are 1 to {layers}, got {max(recipe.tapped)}"
         raise CheckpointError(what)
+    is_dense = all(layer.feed_forward is not None for layer in target.decoder.weights.layers)
+    if recipe.objective in {"noise-adapters", "mask-adapters"} and not is_dense:
+        what = f"{start}: adapters are for layers with a dense feed-forward, this one has experts"
+        raise CheckpointError(what)
     return target
 
 

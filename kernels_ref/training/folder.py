@@ -6,8 +6,10 @@ from typing import Any
 
 from pydantic import TypeAdapter
 
-from kernels_ref.checkpoint import CHECKPOINTS
+from kernels_ref.checkpoint import CHECKPOINTS, read_checkpoint_manifest
 from kernels_ref.drafting.checkpoint import made_manifest
+from kernels_ref.training.draft_recipe import DraftRecipe
+from kernels_ref.training.drafters import target_of
 from kernels_ref.training.learner import TrainingError
 from kernels_ref.training.reading import AnyRecipe
 
@@ -72,6 +74,8 @@ def start_of(recipe: AnyRecipe, folder: Path) -> Path | None:
 def check_start(recipe: AnyRecipe, folder: Path, start: Path | None) -> None:
     """Raise TrainingError where *recipe* starts from what it writes, CheckpointError for no start.
 
+    Or for one that it cannot start from: a drafter is no model, and its target no block model.
+
     For before anything is removed.
     """
     if start is None:
@@ -79,7 +83,10 @@ def check_start(recipe: AnyRecipe, folder: Path, start: Path | None) -> None:
     if start.resolve() == (folder / f"{recipe.name}.yaml").resolve():
         what = f"{start}: is what {recipe.name} writes; start from another checkpoint"
         raise TrainingError(what)
-    made_manifest(start)
+    if isinstance(recipe, DraftRecipe):
+        target_of(recipe, start)
+    else:
+        read_checkpoint_manifest(start)
 
 
 def _as_stored(recipe: AnyRecipe) -> dict[str, Any]:

@@ -6,7 +6,7 @@ from typing import Any
 
 from kernels_ref.checked_yaml import checked_yaml
 from kernels_ref.training.draft_recipe import DraftObjective, DraftRecipe
-from kernels_ref.training.recipe import RECIPES, Recipe
+from kernels_ref.training.recipe import RECIPES, Objective, Recipe
 
 AnyRecipe = Recipe | DraftRecipe
 
@@ -21,9 +21,16 @@ def recipe_names() -> list[str]:
 
 
 def recipe_schema(document: Mapping[str, Any]) -> type[Recipe] | type[DraftRecipe]:
-    """What a recipe must be that has the fields of *document*: of a drafter, or of a model."""
-    of_drafter = document.get("objective") in typing.get_args(DraftObjective)
-    return DraftRecipe if of_drafter else Recipe
+    """What a recipe must be that has the fields of *document*: of a drafter, or of a model.
+
+    Raises RecipeError for an objective that neither has.
+    """
+    asked = document.get("objective")
+    known = (*typing.get_args(Objective), *typing.get_args(DraftObjective))
+    if "objective" in document and asked not in known:
+        what = f"objective: is one of {', '.join(known)}, got {asked!r:.60}"
+        raise RecipeError(what)
+    return DraftRecipe if asked in typing.get_args(DraftObjective) else Recipe
 
 
 def recipe(name: str) -> AnyRecipe:

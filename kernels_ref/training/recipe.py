@@ -15,6 +15,7 @@ Share = Annotated[float, Field(ge=0, le=1)]
 Positive = Annotated[float, Field(gt=0, allow_inf_nan=False)]
 Name = Annotated[str, Field(pattern=r"^[a-z0-9][a-z0-9._-]*$")]
 """What files are named after: one part of a path."""
+Objective = Literal["next-token", "denoise"]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -46,7 +47,7 @@ class Course:
 class Recipe(Course):
     """A model to be: what it learns."""
 
-    objective: Literal["next-token", "denoise"]
+    objective: Objective
     start: Name | None = None
     """Checkpoint to start from; random weights without one."""
     noise: Literal["mask", "uniform"] = "mask"

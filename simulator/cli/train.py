@@ -112,7 +112,13 @@ def _check_figure(figure: Path | None) -> None:
 
 def _recipes(name: str) -> "list[AnyRecipe]":
     """What *name* asks for: all recipes, a shipped one, or the one in a YAML file."""
-    from kernels_ref.training.reading import in_order, recipe, recipe_names, recipe_schema
+    from kernels_ref.training.reading import (
+        RecipeError,
+        in_order,
+        recipe,
+        recipe_names,
+        recipe_schema,
+    )
     from simulator.documents import DocumentError, Mistake, known, load, read_mapping
 
     if name == ALL:
@@ -120,7 +126,11 @@ def _recipes(name: str) -> "list[AnyRecipe]":
     if name in recipe_names():
         return [recipe(name)]
     if name.endswith(".yaml"):
-        return [load(recipe_schema(read_mapping(Path(name))), Path(name))]
+        try:
+            schema = recipe_schema(read_mapping(Path(name)))
+        except RecipeError as error:
+            raise DocumentError(name, [Mistake("", str(error))]) from error
+        return [load(schema, Path(name))]
     raise DocumentError("RECIPE", [Mistake("", known(name, [*recipe_names(), ALL], "recipe"))])
 
 

@@ -8,7 +8,7 @@ pytest.importorskip("torch")
 
 import torch
 
-from kernels_ref.named_weights import named_tensors, weights_of
+from kernels_ref.named_weights import named_tensors, sizes_only, weights_of
 from kernels_ref.pass_shape import PassShape
 from kernels_ref.passes import RandomDecoder
 from tests.kernels_ref.training.small import DENSE, EXPERTS
@@ -76,6 +76,14 @@ def test_a_missing_tensor_is_named(name: str) -> None:
         with pytest.raises(ValueError, match="is missing") as refused:
             weights_of(SHAPES[name], rest)
         assert f"{key} {list(tensor.shape)} is missing" in str(refused.value)
+
+
+def test_sizes_alone() -> None:
+    """A tensor that holds nothing, of any size but a negative one."""
+    assert sizes_only(3, 0, 5).shape == (3, 0, 5)
+    assert sizes_only(2**40, 2**20).is_meta
+    with pytest.raises(ValueError, match=r"no negative size, got \[4, -1\]"):
+        sizes_only(4, -1)
 
 
 def test_every_mistake_is_told() -> None:

@@ -1,6 +1,7 @@
 """Small models and recipes, and the question that a step of a recipe asks."""
 
 from dataclasses import dataclass, replace
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -11,9 +12,12 @@ from kernels_ref.pass_shape import ExpertShape, LayerShape, PassShape
 from kernels_ref.passes import Decoder, RandomDecoder
 from kernels_ref.task.vocabulary import TOKENS, WORDS
 from kernels_ref.training import objectives
+from kernels_ref.training.learners import learner_of
 from kernels_ref.training.noise import Blocks
 from kernels_ref.training.objectives import Question
+from kernels_ref.training.reading import AnyRecipe
 from kernels_ref.training.recipe import Recipe
+from kernels_ref.training.run import train
 from kernels_ref.training.streams import blocks_of
 
 LAYER = LayerShape(2, query_heads=4, kv_heads=2, head_dim=8, ffn=24, qk_norm=True)
@@ -35,6 +39,18 @@ def tiny(**changes: Any) -> Recipe:
         "warm_up_steps": 2,
     }
     return Recipe(**{**fields, **changes})
+
+
+def trained(
+    recipe: AnyRecipe,
+    folder: Path,
+    shape: PassShape = DENSE,
+    *,
+    start: Path | None = None,
+    **named: Any,
+) -> bool:
+    """`train` of *recipe*, from random weights of *shape* unless it starts elsewhere."""
+    return train(recipe, learner_of(recipe, start, shape), folder=folder, **named)
 
 
 def exact(shape: PassShape = DENSE, seed: int = 0) -> Decoder:

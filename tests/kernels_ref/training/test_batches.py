@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from kernels_ref.task.problems import problems
 from kernels_ref.task.vocabulary import END, WORDS
 from kernels_ref.training.batches import sequences
-from kernels_ref.training.run import CONTEXT_TOKENS
+from kernels_ref.training.language import CONTEXT_TOKENS
 
 
 @given(rows=st.integers(1, 6), block=st.sampled_from([4, 16, 32]), seed=st.integers(0, 2**62))

@@ -9,8 +9,10 @@ pytest.importorskip("torch")
 from kernels_ref.checkpoint import CheckpointError
 from kernels_ref.training import folder as place
 from kernels_ref.training.folder import check_empty, check_start, forget, is_trained, start_of
-from kernels_ref.training.run import TrainingError, train
-from tests.kernels_ref.training.small import DENSE, tiny
+from kernels_ref.training.learner import TrainingError
+from tests.kernels_ref.drafting.pairs import written_pair
+from tests.kernels_ref.training.small import tiny, trained
+from tests.kernels_ref.training.small_drafters import tiny_draft
 
 FIRST = tiny(name="first", steps=1, rows=1)
 SECOND = tiny(name="second", steps=1, rows=1, start="first")
@@ -19,7 +21,7 @@ SECOND = tiny(name="second", steps=1, rows=1, start="first")
 @pytest.fixture
 def folder(tmp_path: Path) -> Path:
     """A folder with the first recipe's checkpoint."""
-    train(FIRST, folder=tmp_path, start=None, shape=DENSE)
+    trained(FIRST, tmp_path)
     return tmp_path
 
 
@@ -39,14 +41,14 @@ def test_nothing_is_overwritten_unasked(folder: Path) -> None:
     check_empty([SECOND], folder)
     with pytest.raises(TrainingError, match=r"first\.yaml: is there already"):
         check_empty([SECOND, FIRST], folder)
-    train(tiny(name="second"), folder=folder, start=None, shape=DENSE, steps=1)
+    trained(tiny(name="second"), folder, steps=1)
     with pytest.raises(TrainingError, match=r"second\.state\.safetensors: .*not ended"):
         check_empty([SECOND], folder)
 
 
 def test_forgetting_takes_one_recipes_files(folder: Path) -> None:
     """All of them, and no other's; again is no error."""
-    train(tiny(name="second"), folder=folder, start=None, shape=DENSE, steps=1)
+    trained(tiny(name="second"), folder, steps=1)
     before = sorted(path.name for path in folder.iterdir())
     forget([SECOND], folder)
     left = sorted(path.name for path in folder.iterdir())
@@ -78,3 +80,14 @@ def test_no_run_starts_from_what_it_writes(folder: Path) -> None:
         check_start(FIRST, folder, folder / ".." / folder.name / "first.yaml")
     with pytest.raises(CheckpointError, match=r"first\.log\.csv: not a checkpoint manifest"):
         check_start(SECOND, folder, folder / "first.log.csv")
+
+
+def test_a_wrong_start_is_told_before_anything_is_removed(folder: Path) -> None:
+    """A drafter is no model to go on from, and a model that denoises blocks no target."""
+    written_pair(folder, "dflash")
+    with pytest.raises(CheckpointError, match=r"drafter\.yaml: not a checkpoint manifest"):
+        check_start(SECOND, folder, folder / "drafter.yaml")
+    drafter = tiny_draft("dflash")
+    check_start(drafter, folder, folder / "target.yaml")
+    with pytest.raises(CheckpointError, match=r"first\.yaml: .*denoises blocks"):
+        check_start(drafter, folder, folder / "first.yaml")
