@@ -2,7 +2,9 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Literal
+from typing import Annotated, Literal
+
+from pydantic import Field, Strict
 
 from kernels_ref.decoding.batch import Decoding, Group, independent
 from kernels_ref.decoding.continuation import Continuation
@@ -19,10 +21,10 @@ GUARANTEED_TOKENS = 1
 
 @dataclass(frozen=True, kw_only=True)
 class Parameters(Sampling):
-    """Its *block* is the one token that a forward is about."""
+    """Its *block* is the one token that a forward is about, and nothing to choose."""
 
     policy: Literal["ar"] = "ar"
-    block: Literal[1] = 1
+    block: Annotated[int, Strict(), Field(ge=1, le=1)] = 1
 
 
 def extra_tokens(parameters: Parameters, block_tokens: int) -> int:  # noqa: ARG001 (the interface)

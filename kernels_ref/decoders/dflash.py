@@ -9,7 +9,6 @@ from kernels_ref.decoding.continuation import Continuation
 from kernels_ref.decoding.draft_parameters import Drafting
 from kernels_ref.decoding.draft_queries import mask_draft
 from kernels_ref.decoding.draft_tree import chain
-from kernels_ref.decoding.sampling import Sampling
 from kernels_ref.decoding.verifying import begun, features_of, verified
 
 PROMPT = "causal"
@@ -33,17 +32,16 @@ def extra_tokens(parameters: Parameters, block_tokens: int) -> int:  # noqa: ARG
 
 def decode(sequences: Sequence[Continuation], parameters: Parameters) -> Group:
     """Rows are independent."""
-    facts = sequences[0].facts
-    parameters.check(facts)
-    block = parameters.block_tokens(facts)
-    return independent([_decode(row, parameters, block) for row in sequences])
+    parameters.check(sequences[0].facts)
+    return independent([_decode(row, parameters) for row in sequences])
 
 
-def _decode(row: Continuation, sampling: Sampling, block: int) -> Decoding:
+def _decode(row: Continuation, parameters: Parameters) -> Decoding:
     """Drafts are the most likely tokens, whatever the temperature."""
-    features = features_of((yield from begun(row, sampling)))
+    features = features_of((yield from begun(row, parameters)))
+    block = parameters.block_tokens(row.facts)
     while not row.is_over:
         said = yield mask_draft(row, block, features=features)
         tree = chain([row.last, *said.token.tolist()])
-        done = yield from verified(row, tree, sampling)
+        done = yield from verified(row, tree, parameters)
         features = done.features

@@ -12,7 +12,6 @@ from kernels_ref.decoding.draft_parameters import Drafting
 from kernels_ref.decoding.draft_queries import taking_in
 from kernels_ref.decoding.draft_tree import chain
 from kernels_ref.decoding.query import Prediction, Query
-from kernels_ref.decoding.sampling import Sampling
 from kernels_ref.decoding.verifying import begun, causal, features_of, verified
 
 PROMPT = "causal"
@@ -36,18 +35,17 @@ def extra_tokens(parameters: Parameters, block_tokens: int) -> int:  # noqa: ARG
 
 def decode(sequences: Sequence[Continuation], parameters: Parameters) -> Group:
     """Rows are independent."""
-    facts = sequences[0].facts
-    parameters.check(facts)
-    block = parameters.block_tokens(facts)
-    return independent([_decode(row, parameters, block) for row in sequences])
+    parameters.check(sequences[0].facts)
+    return independent([_decode(row, parameters) for row in sequences])
 
 
-def _decode(row: Continuation, sampling: Sampling, block: int) -> Decoding:
+def _decode(row: Continuation, parameters: Parameters) -> Decoding:
     """The drafter takes in what the target made of the tokens that were kept."""
-    features = features_of((yield from begun(row, sampling)))
+    features = features_of((yield from begun(row, parameters)))
+    block = parameters.block_tokens(row.facts)
     while not row.is_over:
         drafts = yield from _drafts(row, features, block)
-        done = yield from verified(row, chain([row.last, *drafts]), sampling)
+        done = yield from verified(row, chain([row.last, *drafts]), parameters)
         features = done.features
 
 

@@ -50,31 +50,29 @@ def extra_tokens(parameters: Parameters, block_tokens: int) -> int:
 
 def decode(sequences: Sequence[Continuation], parameters: Parameters) -> Group:
     """Rows are independent."""
-    facts = sequences[0].facts
-    parameters.check(facts)
-    levels = _levels(parameters.block_tokens(facts))
-    return independent([_decode(row, parameters, levels) for row in sequences])
+    parameters.check(sequences[0].facts)
+    return independent([_decode(row, parameters) for row in sequences])
 
 
-def _decode(row: Continuation, parameters: Parameters, levels: int) -> Decoding:
+def _decode(row: Continuation, parameters: Parameters) -> Decoding:
     """The target's KV is moved by the next verification: drafts are asked of the drafter."""
     features = features_of((yield from begun(row, parameters)))
     moved = None
     while not row.is_over:
-        tree = yield from _draft_tree(row, features, parameters, levels)
+        tree = yield from _draft_tree(row, features, parameters)
         done = yield from verified(row, tree, parameters, moved=moved)
         features, moved = done.features, done.move
 
 
 def _draft_tree(
-    row: Continuation, features: torch.Tensor, parameters: Parameters, levels: int
+    row: Continuation, features: torch.Tensor, parameters: Parameters
 ) -> Generator[Query, Prediction, DraftTree]:
     """Children of the newest token, then of the best nodes of each level."""
     said = yield taking_in(row, features)
     tree = GrowingTree(row.last, top_k=parameters.top_k, width=parameters.top_k)
     tree.grow(log_probabilities(said.logits))
     states, ancestors = features_of(said)[-1:], np.zeros((1, 0), dtype=np.bool_)
-    for level in range(levels):
+    for level in range(_levels(parameters.block_tokens(row.facts))):
         if not len(tree.frontier_tokens):
             break
         own = np.eye(len(tree.parent_rows), dtype=np.bool_)

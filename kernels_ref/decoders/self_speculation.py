@@ -12,7 +12,6 @@ from kernels_ref.decoding.continuation import Continuation
 from kernels_ref.decoding.draft_parameters import Drafting
 from kernels_ref.decoding.draft_queries import mask_draft
 from kernels_ref.decoding.draft_tree import chain
-from kernels_ref.decoding.sampling import Sampling
 from kernels_ref.decoding.verifying import begun, verified
 
 PROMPT = "causal"
@@ -36,15 +35,14 @@ def extra_tokens(parameters: Parameters, block_tokens: int) -> int:  # noqa: ARG
 
 def decode(sequences: Sequence[Continuation], parameters: Parameters) -> Group:
     """Rows are independent."""
-    facts = sequences[0].facts
-    parameters.check(facts)
-    block = parameters.block_tokens(facts)
-    return independent([_decode(row, parameters, block) for row in sequences])
+    parameters.check(sequences[0].facts)
+    return independent([_decode(row, parameters) for row in sequences])
 
 
-def _decode(row: Continuation, sampling: Sampling, block: int) -> Decoding:
+def _decode(row: Continuation, parameters: Parameters) -> Decoding:
     """The KV that the draft leaves is written again by the verification at the same places."""
-    yield from begun(row, sampling)
+    yield from begun(row, parameters)
+    block = parameters.block_tokens(row.facts)
     while not row.is_over:
         said = yield mask_draft(row, block, adapted=True)
-        yield from verified(row, chain([row.last, *said.token.tolist()]), sampling)
+        yield from verified(row, chain([row.last, *said.token.tolist()]), parameters)

@@ -9,7 +9,6 @@ from kernels_ref.decoding.continuation import Continuation
 from kernels_ref.decoding.draft_parameters import Drafting
 from kernels_ref.decoding.draft_queries import noise_draft
 from kernels_ref.decoding.draft_tree import chain
-from kernels_ref.decoding.sampling import Sampling
 from kernels_ref.decoding.speculation import accept_drawn
 from kernels_ref.decoding.verifying import begun, finish, verify
 
@@ -37,25 +36,23 @@ def extra_tokens(parameters: Parameters, block_tokens: int) -> int:  # noqa: ARG
 
 def decode(sequences: Sequence[Continuation], parameters: Parameters) -> Group:
     """Rows are independent: the noise too follows from seed and request alone."""
-    facts = sequences[0].facts
-    parameters.check(facts)
-    block = parameters.block_tokens(facts)
-    return independent([_decode(row, parameters, block) for row in sequences])
+    parameters.check(sequences[0].facts)
+    return independent([_decode(row, parameters) for row in sequences])
 
 
-def _decode(row: Continuation, sampling: Sampling, block: int) -> Decoding:
-    yield from begun(row, sampling)
+def _decode(row: Continuation, parameters: Parameters) -> Decoding:
+    yield from begun(row, parameters)
     while not row.is_over:
-        yield from _iteration(row, sampling, block)
+        yield from _iteration(row, parameters)
 
 
-def _iteration(row: Continuation, sampling: Sampling, block: int) -> Decoding:
+def _iteration(row: Continuation, parameters: Parameters) -> Decoding:
     """A free token and drafts, each drawn from its own law, then as many drafts as hold."""
-    said = yield noise_draft(row, block)
-    draft = sampling.probabilities(said.logits)
+    said = yield noise_draft(row, parameters.block_tokens(row.facts))
+    draft = parameters.probabilities(said.logits)
     free, *drafts = (row.draw(law) for law in draft)
     tree = chain([free, *drafts])
     said = yield verify(row.stored_tokens + 1, tree)
-    target = sampling.probabilities(said.logits)
+    target = parameters.probabilities(said.logits)
     accepted, token = accept_drawn(drafts, draft[1:], target, row.draw)
     finish(row, [free, *drafts[:accepted], token], tree, accepted=accepted)

@@ -36,16 +36,14 @@ def extra_tokens(parameters: Parameters, block_tokens: int) -> int:
 
 def decode(sequences: Sequence[Continuation], parameters: Parameters) -> Group:
     """Rows are independent: the noise too follows from seed and request alone."""
-    facts = sequences[0].facts
-    parameters.check(facts)
-    block = parameters.block_tokens(facts)
-    return independent([_decode(row, parameters, block) for row in sequences])
+    parameters.check(sequences[0].facts)
+    return independent([_decode(row, parameters) for row in sequences])
 
 
-def _decode(row: Continuation, parameters: Parameters, block: int) -> Decoding:
+def _decode(row: Continuation, parameters: Parameters) -> Decoding:
     """Candidates are ranked by what the drafter thinks of them, at any temperature."""
     yield from begun(row, parameters)
-    moved = None
+    block, moved = parameters.block_tokens(row.facts), None
     while not row.is_over:
         said = yield noise_draft(row, block, moved)
         free = row.draw(parameters.probabilities(said.logits[:1])[0])

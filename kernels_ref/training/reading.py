@@ -43,8 +43,11 @@ def recipe(name: str) -> AnyRecipe:
         raise RecipeError(what)
     path = RECIPES / f"{name}.yaml"
     try:
-        schema = recipe_schema(checked_yaml(dict[str, Any], path, "recipe"))
-        found = checked_yaml(schema, path, "recipe")
+        document = checked_yaml(dict[str, Any], path, "recipe")
+        found = checked_yaml(recipe_schema(document), path, "recipe")
+    except RecipeError as error:
+        what = f"{path}: {error}"
+        raise RecipeError(what) from error
     except ValueError as error:
         raise RecipeError(*error.args) from error
     if found.name != name:

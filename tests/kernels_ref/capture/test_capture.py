@@ -17,7 +17,7 @@ from kernels_ref.task.vocabulary import encode_text
 from tests.kernels_ref.capture.plans import plan, source
 from traces.block_trace import read_block_trace
 
-POLICIES = policy_names()
+POLICIES = policy_names("blocks")
 
 
 def files(folder: Path) -> dict[str, bytes]:

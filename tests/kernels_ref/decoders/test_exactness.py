@@ -46,7 +46,7 @@ SETTINGS: dict[str, list[dict[str, Any]]] = {
 """For every policy; its defaults are taken where it is not named."""
 CASES = [
     (layers, name, case)
-    for name in policy_names()
+    for name in policy_names("blocks")
     for number, case in enumerate(SETTINGS.get(name, [{}]))
     for layers in (LAYERS if number == 0 else ["dense"])
 ]
@@ -84,7 +84,7 @@ def test_stored_kv_is_that_of_the_finished_sequence(
     assert max(found) < 1e-12
 
 
-@pytest.mark.parametrize("name", policy_names())
+@pytest.mark.parametrize("name", policy_names("blocks"))
 @settings(max_examples=15)
 @given(data=st.data(), batch=requests(), seed=st.integers(0, 2**31))
 def test_stored_kv_is_exact_where_nothing_rounds(

@@ -15,7 +15,7 @@ from tests.kernels_ref.decoders.drawn import requests, settings_of
 from tests.kernels_ref.decoders.hashed import HashedModel
 from tests.kernels_ref.decoders.models import Request, decoded, random_model, requests_of
 
-MASKED = [name for name in policy_names() if name != "block-entropy"]
+MASKED = [name for name in policy_names("blocks") if name != "block-entropy"]
 """Policies under which a token never becomes a mask again."""
 EDITING = ("joint-threshold", "gwd", "block-buffer", "dmax", "block-entropy")
 
@@ -95,7 +95,7 @@ def check(name: str, sequence: Sequence) -> None:
         assert not any(forward.edited for forward in sequence.record.forwards)
 
 
-@pytest.mark.parametrize("name", policy_names())
+@pytest.mark.parametrize("name", policy_names("blocks"))
 @settings(max_examples=25)
 @given(data=st.data(), batch=requests(most=3), seed=st.integers(0, 2**31))
 def test_records_keep_the_laws(
@@ -108,7 +108,7 @@ def test_records_keep_the_laws(
         check(name, sequence)
 
 
-@pytest.mark.parametrize("name", policy_names())
+@pytest.mark.parametrize("name", policy_names("blocks"))
 @settings(max_examples=3)
 @given(data=st.data(), seed=st.integers(0, 3))
 def test_records_keep_the_laws_with_a_transformer(

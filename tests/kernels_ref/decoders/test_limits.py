@@ -59,7 +59,7 @@ def check_output(name: str, model: Model, request: Request, case: Mapping[str, A
     return sequence.finish_reason
 
 
-@pytest.mark.parametrize("name", policy_names())
+@pytest.mark.parametrize("name", policy_names("blocks"))
 @settings(max_examples=15)
 @given(data=st.data(), batch=requests(most=1), seed=st.integers(0, 2**31))
 def test_output_is_what_became_final(
@@ -69,7 +69,7 @@ def test_output_is_what_became_final(
     check_output(name, HashedModel(seed), batch[0], data.draw(settings_of(name)))
 
 
-@pytest.mark.parametrize("name", policy_names())
+@pytest.mark.parametrize("name", policy_names("blocks"))
 def test_output_ends_both_ways_with_a_transformer(name: str) -> None:
     """The same with float64 numbers; requests end by a token and by the limit."""
     case = {"steps": 3} if name == "block-entropy" else {}
@@ -112,7 +112,7 @@ def place_alone(place: int, _seen: IntArray, turn: int) -> tuple[int, float]:
     return 1 + state % (FACTS.vocab - 1), GRID[state // 64 % len(GRID)]
 
 
-@pytest.mark.parametrize("name", policy_names())
+@pytest.mark.parametrize("name", policy_names("blocks"))
 @settings(max_examples=15)
 @given(
     data=st.data(),

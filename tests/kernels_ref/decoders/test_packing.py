@@ -48,7 +48,7 @@ def test_a_packed_row_is_the_row_alone(layers: str, name: str, case: dict[str, A
     assert together.outcomes == alone(model, name, case, batch)
 
 
-@pytest.mark.parametrize("name", policy_names())
+@pytest.mark.parametrize("name", policy_names("blocks"))
 @settings(max_examples=10)
 @given(data=st.data(), batch=requests(), seed=st.integers(0, 2**31))
 def test_a_packed_row_is_the_row_alone_at_any_setting(
@@ -61,7 +61,7 @@ def test_a_packed_row_is_the_row_alone_at_any_setting(
     assert together.outcomes == alone(model, name, case, batch)
 
 
-@pytest.mark.parametrize("name", policy_names())
+@pytest.mark.parametrize("name", policy_names("blocks"))
 def test_32_rows_in_any_order(name: str) -> None:
     """A row's outcome does not depend on its place in the batch, nor on how large that is."""
     model = HashedModel(seed=5)
@@ -76,7 +76,7 @@ def test_32_rows_in_any_order(name: str) -> None:
         assert run.outcomes == [expected[number] for number in order]
 
 
-@pytest.mark.parametrize("name", policy_names())
+@pytest.mark.parametrize("name", policy_names("blocks"))
 @settings(max_examples=10)
 @given(data=st.data(), batch=requests(most=6), seed=st.integers(0, 2**31))
 def test_a_packed_batch_takes_as_many_forwards_as_its_slowest_row(

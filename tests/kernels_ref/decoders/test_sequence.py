@@ -76,13 +76,13 @@ def test_the_longest_sequence_fits() -> None:
 
 THRESHOLDS = [
     (name, field)
-    for name in policy_names()
+    for name in policy_names("blocks")
     for field in policy(name).Parameters.__dataclass_fields__
     if field in {"tau_mask", "tau_edit", "theta_spawn", "tau_add", "tau_act", "tau_semi"}
 ]
 COUNTS = [
     (name, field)
-    for name in policy_names()
+    for name in policy_names("blocks")
     for field in policy(name).Parameters.__dataclass_fields__
     if field in {"window", "block", "post_edit_steps", "buffer", "steps"}
 ]

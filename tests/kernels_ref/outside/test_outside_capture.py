@@ -15,7 +15,7 @@ PROMPTS = ([3, 7, 5, 9, 11, 6], [8, 3])
 
 
 @pytest.mark.parametrize("family", ["sdar", "llada2"])
-@pytest.mark.parametrize("decoder", policy_names())
+@pytest.mark.parametrize("decoder", policy_names("blocks"))
 def test_every_decoder_captures_a_model_from_outside(
     decoder: str, family: str, request: pytest.FixtureRequest, tmp_path: Path
 ) -> None:
