@@ -42,7 +42,7 @@ def test_a_trace_holds_what_decoding_alone_does(name: str, tmp_path: Path) -> No
     capture(asked, tmp_path / "trace")
     found = read_block_trace(tmp_path / "trace")
     for row in found.requests.to_pylist():
-        sequence = asked.sequence(row["problem"])
+        sequence: Any = asked.request(row["problem"])
         decode_batch(
             asked.source.model, [sequence], asked.policy.decode([sequence], asked.parameters)
         )
