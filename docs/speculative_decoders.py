@@ -83,9 +83,14 @@ def _step_row(name: str, trace: IterationTrace) -> list[str]:
         f"{found['tokens_per_forward']:.2f}",
         f"{none:.0f} / {every:.0f}",
         f"{found['verify_nodes_per_output_token']:.1f}",
-        f"{found['lag_1_correlation']:.2f}",
+        _known(found["lag_1_correlation"]),
         f"{100 * found['valid']:.1f}",
     ]
+
+
+def _known(value: float | None) -> str:
+    """A correlation; none where every step accepts the same."""
+    return "-" if value is None else f"{value:.2f}"
 
 
 def tokens_per_step(trace: IterationTrace) -> float:

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from traces.columns import IntArray, numbers
+from traces.columns import IntArray, flags, numbers
 from traces.dependence import (
     clustered_standard_error,
     intraclass_correlation,
@@ -82,9 +82,10 @@ def verify_nodes_per_output_token(trace: IterationTrace) -> float | None:
 def truncated(trace: IterationTrace, block_tokens: int) -> float | None:
     """Tokens per step that a chain's *trace* would have had at a smaller block; None of nothing.
 
-    The first drafts of a chain do not depend on those behind them, so each uncut iteration accepts
-    what it did, up to the drafts of the smaller block: the longest chain of the trace, less the
-    difference of the blocks. Raises ValueError for a block that is no smaller one, and for trees,
+    The first drafts of a chain do not depend on those behind them, so each iteration accepts what
+    it did, up to the drafts of the smaller block: the longest chain of the trace, less the
+    difference of the blocks. Those count that the end of the output would not have cut. That steps
+    of a smaller block begin elsewhere in the text is left out. Raises ValueError for a block that is no smaller one, and for trees,
     of which a prefix is not a smaller tree.
     """
     uncut, captured = uncut_iterations(trace), trace.manifest.block_tokens
@@ -94,9 +95,13 @@ def truncated(trace: IterationTrace, block_tokens: int) -> float | None:
     if uncut.has_trees:
         rule = f"a chain is read at a smaller block, got the trees of {trace.manifest.policy}"
         raise ValueError(rule)
-    drafts = max(0, uncut.most_drafted - (captured - block_tokens))
-    accepted = _mean(np.minimum(uncut.accepted, drafts))
-    return None if accepted is None else trace.manifest.guaranteed_tokens + accepted
+    every, guaranteed = trace.iterations, trace.manifest.guaranteed_tokens
+    longest = int(numbers(every, "drafted").max(initial=0))
+    drafts = max(0, longest - (captured - block_tokens))
+    accepted = np.minimum(numbers(every, "accepted"), drafts)
+    whole = ~flags(every, "cut") | (accepted + guaranteed <= numbers(every, "emitted"))
+    mean = _mean(accepted[whole])
+    return None if mean is None else guaranteed + mean
 
 
 def _mean(values: IntArray) -> float | None:

@@ -108,10 +108,13 @@ def test_constant_acceptance_has_its_closed_forms() -> None:
 
 
 def test_a_smaller_block_by_hand(tmp_path: Path) -> None:
-    """2, 0, 1 and 3 accepted of 3 drafts at block 4; 2 drafts at block 3, and so on."""
+    """2, 0, 1 and 3 accepted of 3 drafts at block 4, and 3 and 2 that were cut to 4 and 3 tokens.
+
+    With 2 drafts the first of those is whole, with 1 draft both are.
+    """
     trace = read_iteration_trace(put(tmp_path / "tiny"))
     found = [truncated(trace, block) for block in (1, 2, 3, 4)]
-    assert found == pytest.approx([2.0, 2 + 3 / 4, 2 + 5 / 4, 2 + 6 / 4])
+    assert found == pytest.approx([2.0, 2 + 5 / 6, 2 + 7 / 5, 2 + 6 / 4])
 
 
 @pytest.mark.parametrize("offset", [-1, 0])
