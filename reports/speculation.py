@@ -58,7 +58,7 @@ def _lines(axes: Any, lines: Mapping[str, Sequence[Point]], over: str) -> None: 
     axes.set_xscale("log")
     axes.set_xticks(ticks, [str(tick) for tick in ticks])
     axes.set_xticks([], minor=True)
-    axes.legend(fontsize=7)
+    axes.legend(fontsize=7, handlelength=3.5)
     grid(axes)
 
 
