@@ -17,7 +17,9 @@ def header(trace: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
     prefill, draft, verify, iterations = (trace["counts"][kind] for kind in kinds)
     cut = iterations - trace["derived"]["iterations_uncut"]
     yield "iterations", f"{iterations}, of which {cut} cut by the output's end"
-    yield "guaranteed", f"{trace['guaranteed_tokens']} tokens an iteration"
+    longest = max(len(trace["derived"]["iterations_by_accepted"]) - 1, 0)
+    least = trace["guaranteed_tokens"]
+    yield "an iteration", f"{longest} drafts in a row, {least} to {least + longest} tokens"
     yield "forwards", f"{prefill} prefill, {draft} drafting, {verify} verifying"
 
 
@@ -36,18 +38,18 @@ def tables(found: Mapping[str, Any]) -> Iterator[Table | str]:
 def _tokens(found: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
     error = _number(found["tokens_per_step_standard_error"], 3)
     mean = _number(found["tokens_per_step"], 3)
-    yield "per step, uncut", f"{mean}, standard error {error}"
-    yield "per step, before cuts", _number(found["tokens_per_step_with_cut"], 3)
-    yield "per step, as kept", _number(found["tokens_per_step_kept"], 3)
-    yield "per forward, without prefill", _number(found["tokens_per_forward"], 3)
-    yield "nodes verified an output token", _number(found["verify_nodes_per_output_token"], 2)
+    yield "per step, of those that the end did not cut", f"{mean}, standard error {error}"
+    yield "per step, of all as before the cut", _number(found["tokens_per_step_with_cut"], 3)
+    yield "per step, as the output kept them", _number(found["tokens_per_step_kept"], 3)
+    yield "per forward, a drafter's too, no prefill", _number(found["tokens_per_forward"], 3)
+    yield "drafts verified an output token", _number(found["verify_nodes_per_output_token"], 2)
 
 
 def _iterations(found: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
     yield "no draft accepted", _share(found["none_accepted"])
     yield "all drafts accepted", _share(found["all_accepted"])
     yield "correlation of successive ones", _number(found["lag_1_correlation"], 3)
-    yield "variance between requests", _share(found["intraclass_correlation"])
+    yield "variance between requests (none below 0)", _share(found["intraclass_correlation"])
 
 
 def _accepted(by_accepted: list[int], at_least: list[float]) -> Iterator[tuple[str, ...]]:

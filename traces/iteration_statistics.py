@@ -85,8 +85,8 @@ def truncated(trace: IterationTrace, block_tokens: int) -> float | None:
     The first drafts of a chain do not depend on those behind them, so each iteration accepts what
     it did, up to the drafts of the smaller block: the longest chain of the trace, less the
     difference of the blocks. Those count that the end of the output would not have cut. That steps
-    of a smaller block begin elsewhere in the text is left out. Raises ValueError for a block that is no smaller one, and for trees,
-    of which a prefix is not a smaller tree.
+    of a smaller block begin elsewhere in the text is left out. Raises ValueError for a block that
+    is no smaller one, and for trees, of which a prefix is not a smaller tree.
     """
     uncut, captured = uncut_iterations(trace), trace.manifest.block_tokens
     if not 1 <= block_tokens <= captured:

@@ -3,16 +3,35 @@
 import platform
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
-from typing import Any
+from typing import Any, Protocol, cast
 
 import numpy as np
 import torch
 
 from kernels_ref.capture.prompts import Prompt
-from kernels_ref.capture.records import Recording, recording
+from kernels_ref.capture.records import TableRows, module_of
 from kernels_ref.capture.source import Source, shipped_with
 from kernels_ref.decoders import Policy
 from kernels_ref.decoding.batch import Row
+
+
+class Recording(Protocol):
+    """A module of `kernels_ref.capture.records`."""
+
+    def check(self, plan: "Plan") -> None:
+        """Raise ValueError for what the model of *plan* rules out."""
+
+    def request(self, plan: "Plan", problem: int) -> Row:
+        """Nothing decoded of a prompt; raises ValueError for one that cannot be."""
+
+    def rows_of(self, request: Any, prompt: Prompt, batch: int, row: int) -> TableRows:  # noqa: ANN401 (each kind has its own)
+        """What the tables say of a *request*, the *row* of its *batch*."""
+
+    def described(self, plan: "Plan") -> dict[str, Any]:
+        """Fields of the manifest that other kinds do not have."""
+
+    def warnings(self, plan: "Plan") -> list[str]:
+        """In what the decoder asks of the checkpoint what it was not trained for."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -40,7 +59,7 @@ class Plan:
     @property
     def recording(self) -> Recording:
         """How what it decodes is recorded."""
-        return recording(self.policy.RECORDS)
+        return cast("Recording", module_of(self.policy.RECORDS))
 
     def request(self, problem: int) -> Row:
         """Nothing decoded of a prompt; raises ValueError for one that cannot be."""

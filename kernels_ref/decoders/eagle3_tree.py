@@ -2,14 +2,15 @@
 
 from collections.abc import Generator, Sequence
 from dataclasses import dataclass
-from typing import Final, Literal
+from typing import Annotated, Final, Literal
 
 import numpy as np
 import torch
+from pydantic import Field, Strict
 
 from kernels_ref.decoding.batch import Decoding, Group, independent
 from kernels_ref.decoding.continuation import Continuation
-from kernels_ref.decoding.draft_parameters import TreeDrafting, Width
+from kernels_ref.decoding.draft_parameters import LEAST_BLOCK_TOKENS, TreeDrafting, Width
 from kernels_ref.decoding.draft_queries import taking_in
 from kernels_ref.decoding.draft_tree import DraftTree
 from kernels_ref.decoding.growing_tree import GrowingTree
@@ -28,12 +29,13 @@ MOST_LEVELS: Final = 7
 
 @dataclass(frozen=True, kw_only=True)
 class Parameters(TreeDrafting):
-    """A node has *top_k* children, as many nodes of a level have any; *block* caps the depth.
+    """A node has *top_k* children, as many nodes of a level have any; *block* is its depth.
 
     (B, K, V) are (8, 32, 60) in Uno, section 5.2.3; K is 10 in its appendix and in EAGLE's code.
     """
 
     policy: Literal["eagle3-tree"] = "eagle3-tree"
+    block: Annotated[int, Strict(), Field(ge=LEAST_BLOCK_TOKENS, le=MOST_LEVELS + 1)] | None = None
     tree_size: Width = 60
 
 

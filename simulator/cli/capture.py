@@ -77,8 +77,10 @@ def command(
 ) -> None:
     """Decode prompts with a real model by POLICY and write the trace to a new folder.
 
-    A trace holds, for every forward of every block, how many masks were ready before the update,
-    and what was revealed, edited and committed. Needs torch.
+    A trace of a block decoder holds, for every forward of every block, how many masks were ready
+    before the update, and what was revealed, edited and committed. One of a speculative decoder
+    holds what every iteration drafted, accepted and emitted. A wrong --set names all settings that
+    the decoder has. Needs torch.
     """
     import json
 

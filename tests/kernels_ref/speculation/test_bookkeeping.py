@@ -133,7 +133,7 @@ SIMULATED = [
     ("uno-tree", {"block": 4, "top_k": 3, "tree_size": 8}),
     ("eagle3-linear", {"block": 4}),
     ("eagle3-tree", {"block": 4, "top_k": 3, "tree_size": 8}),
-    ("eagle3-tree", {"block": 11, "top_k": 2, "tree_size": 12}),
+    ("eagle3-tree", {"block": 8, "top_k": 2, "tree_size": 12}),
     ("dflash", {"block": 5}),
 ]
 """All but self-speculation, which the simulator does not know."""
