@@ -5,7 +5,7 @@ The manifest holds the weights' SHA-256, so a trace that names it names the very
 
 import hashlib
 import math
-from collections.abc import Iterator, Mapping
+from collections.abc import Container, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, ClassVar, Final, Literal, TypeVar
@@ -84,11 +84,11 @@ def put_checkpoint(
 ) -> M:
     """`write_checkpoint` with a manifest of any *schema*; whole numbers stay as they are."""
     folder.mkdir(parents=True, exist_ok=True)
-    weights = folder / f"{manifest['name']}.safetensors"
-    weights.write_bytes(save({name: _kept(tensor) for name, tensor in tensors.items()}))
+    weights = save({name: _kept(tensor) for name, tensor in tensors.items()})
     adapter = TypeAdapter(schema)
-    whole = {"format_version": 1, **manifest, "sha256": _sha256(weights)}
-    checked = adapter.validate_python(whole)
+    sha256 = hashlib.sha256(weights).hexdigest()
+    checked = adapter.validate_python({"format_version": 1, **manifest, "sha256": sha256})
+    (folder / f"{manifest['name']}.safetensors").write_bytes(weights)
     plain = adapter.dump_python(checked, mode="json")
     text = yaml.safe_dump(plain, sort_keys=False, width=100)
     (folder / f"{manifest['name']}.yaml").write_text(text, encoding="utf-8")
@@ -111,10 +111,13 @@ def read_checkpoint(path: Path, dtype: torch.dtype = torch.float32) -> Checkpoin
     return Checkpoint(manifest, Decoder(manifest.shape, weights))
 
 
-def tensors_beside(path: Path, sha256: str, dtype: torch.dtype) -> dict[str, torch.Tensor]:
-    """The weights beside the manifest at *path*, in *dtype*; whole numbers stay as they are.
+def tensors_beside(
+    path: Path, sha256: str, dtype: torch.dtype, *, whole: Container[str] = ()
+) -> dict[str, torch.Tensor]:
+    """The weights beside the manifest at *path*, in *dtype*; of *whole* numbers in int64.
 
-    Raises CheckpointError where they are missing, of another hash, unreadable or not finite.
+    Raises CheckpointError where they are missing, of another hash, unreadable or not finite, or
+    others than those of *whole* are no floating-point numbers.
     """
     file = path.with_suffix(".safetensors")
     if not file.is_file():
@@ -132,11 +135,19 @@ def tensors_beside(path: Path, sha256: str, dtype: torch.dtype) -> dict[str, tor
     if wrong := [name for name, tensor in tensors.items() if not tensor.isfinite().all()]:
         what = f"{file}: weights are finite numbers, {', '.join(wrong)} has others"
         raise CheckpointError(what)
-    return {name: t.to(dtype) if t.is_floating_point() else t for name, t in tensors.items()}
+    odd = [n for n, t in tensors.items() if n not in whole and not t.is_floating_point()]
+    if odd:
+        found = f"{', '.join(odd)} has {tensors[odd[0]].dtype}"
+        what = f"{file}: weights are floating-point numbers, {found}"
+        raise CheckpointError(what)
+    return {n: t.to(dtype) if t.is_floating_point() else t.long() for n, t in tensors.items()}
 
 
 def read_checkpoint_manifest(path: Path) -> CheckpointManifest:
     """The manifest at *path*; raises CheckpointError with every mistake in it."""
+    if "drafter" in manifest_at(dict[str, Any], path, "checkpoint manifest"):
+        what = f"{path}: is a drafter, and a model is needed"
+        raise CheckpointError(what)
     return manifest_at(CheckpointManifest, path, "checkpoint manifest")
 
 

@@ -33,6 +33,12 @@ class LayerShape:
     shared_key_value: bool = False
     """Keys and values are one projection; both are cached."""
 
+    def __post_init__(self) -> None:
+        """Refuse a window in which a query does not see itself."""
+        if self.window_tokens is not None and self.window_tokens < 1:
+            rule = f"window_tokens is at least 1, got {self.window_tokens}"
+            raise ValueError(rule)
+
     @property
     def query_columns(self) -> int:
         """Columns of the query projection."""

@@ -11,6 +11,7 @@ import pyarrow as pa
 from kernels_ref.capture.plan import Plan
 from kernels_ref.capture.records import TableRows
 from kernels_ref.decoding.batch import BatchForwards, decode_batch
+from kernels_ref.decoding.sampling import BrokenModelError
 from traces import MANIFEST_FILE
 from traces.captured import CapturedManifest
 from traces.reading import read_trace
@@ -143,6 +144,8 @@ def capture(
                 written = now
             done = _next_batch(plan, done)
         report(done.problems)
+    except BrokenModelError as broken:
+        raise _stopped(plan, folder, done, f"{plan.source.name}: {broken}:") from broken
     except KeyboardInterrupt as stop:
         raise _stopped(plan, folder, done, "interrupted") from stop
     return _write(plan, folder, done)

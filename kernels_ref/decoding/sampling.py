@@ -1,7 +1,7 @@
 """Sampling: the law that tokens are drawn by, the same for drafter and verifier."""
 
 from dataclasses import dataclass
-from typing import Annotated, ClassVar
+from typing import Annotated, ClassVar, Final
 
 import numpy as np
 import torch
@@ -11,8 +11,14 @@ from kernels_ref.decoding.query import FloatArray, ModelFacts
 from kernels_ref.kernels.sampling import sampling_probabilities
 
 Temperature = Annotated[float, Strict(), Field(ge=0, allow_inf_nan=False)]
+LEAST_TEMPERATURE: Final = 1e-6
+"""Far below it, logits over temperature are no numbers any more."""
 Nucleus = Annotated[float, Strict(), Field(gt=0, le=1)]
 Candidates = Annotated[int, Strict(), Field(ge=1)]
+
+
+class BrokenModelError(ValueError):
+    """A model whose answers no token can be drawn from."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -26,6 +32,12 @@ class Sampling:
     sample_top_k: Candidates | None = None
     """Tokens that may be drawn at a place; not the *top_k* candidates of a tree."""
 
+    def __post_init__(self) -> None:
+        """Refuse a temperature that logits cannot be divided by."""
+        if 0 < self.temperature < LEAST_TEMPERATURE:
+            rule = f"temperature is 0 or at least {LEAST_TEMPERATURE:g}, got {self.temperature:g}"
+            raise ValueError(rule)
+
     def check(self, facts: ModelFacts) -> None:
         """Raise ValueError for what a model rules out."""
         if self.sample_top_k is not None:
@@ -34,8 +46,13 @@ class Sampling:
     def probabilities(self, logits: torch.Tensor) -> FloatArray:
         """The law of each row of *logits* [n, vocab], float64; one token's alone if greedy.
 
-        Raises ValueError for a setting that leaves no token.
+        Raises BrokenModelError for logits that are no law, ValueError for a setting that leaves no
+        token.
         """
+        # The largest of a row is no number where one of them is none, or all are ruled out.
+        if not bool(logits.amax(dim=-1).isfinite().all()):
+            what = "the model gives logits that are no numbers; its weights or scales are broken"
+            raise BrokenModelError(what)
         law = sampling_probabilities(
             logits.double(),
             temperature=self.temperature,

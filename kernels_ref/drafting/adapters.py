@@ -23,7 +23,7 @@ class AdapterShape:
     __pydantic_config__: ClassVar[ConfigDict] = ConfigDict(extra="forbid")
 
     rank: Annotated[int, Strict(), Field(ge=1, le=4096)] = 32
-    alpha: Annotated[float, Field(gt=0, allow_inf_nan=False)] = 64.0
+    alpha: Annotated[float, Field(gt=0, le=1e6)] = 64.0
     """What an adapter adds is multiplied by alpha / rank."""
     parts: Annotated[tuple[Part, ...], Field(min_length=1)] = PARTS
 

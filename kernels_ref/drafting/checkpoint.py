@@ -1,5 +1,6 @@
 """A drafter on disk: its own weights in half precision, and a manifest that names its target."""
 
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -22,6 +23,8 @@ from kernels_ref.checkpoint import (
 
 DrafterKind = Literal["noise-adapters", "mask-adapters", "eagle3", "dflash"]
 MOST_BLOCK_TOKENS = 4096
+VOCABULARY_MAP = "draft_to_target"
+"""The only tensor of whole numbers."""
 
 
 @dataclass(frozen=True)
@@ -58,7 +61,13 @@ class DrafterManifest:
     """Mean training loss of the last twentieth of the steps."""
 
     def __post_init__(self) -> None:
-        """Refuse blocks that none can be."""
+        """Refuse blocks that none can be, no name, and a loss that is no number."""
+        if not self.name.strip():
+            rule = "name is not empty"
+            raise ValueError(rule)
+        if not math.isfinite(self.final_loss):
+            rule = f"final_loss is a finite number, got {self.final_loss}"
+            raise ValueError(rule)
         if not 1 <= self.block_tokens <= MOST_BLOCK_TOKENS:
             rule = f"block_tokens is 1 to {MOST_BLOCK_TOKENS}, got {self.block_tokens}"
             raise ValueError(rule)
@@ -87,7 +96,7 @@ def read_drafter(path: Path, dtype: torch.dtype = torch.float32) -> DrafterCheck
     hash, and a target that is not the one it was trained for.
     """
     manifest = manifest_at(DrafterManifest, path, "drafter manifest")
-    tensors = tensors_beside(path, manifest.sha256, dtype)
+    tensors = tensors_beside(path, manifest.sha256, dtype, whole=(VOCABULARY_MAP,))
     target = read_checkpoint(_target_of(manifest, path), dtype)
     if target.manifest.sha256 != manifest.target.sha256:
         what = (

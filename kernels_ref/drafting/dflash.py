@@ -7,10 +7,10 @@ beside those of the block, which sees all of itself. Embedding and LM head are t
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import partial
-from typing import ClassVar
+from typing import Annotated, ClassVar
 
 import torch
-from pydantic import ConfigDict
+from pydantic import ConfigDict, Field
 
 from kernels_ref.decoding.packed import Queries, packed
 from kernels_ref.decoding.query import Cache, Prediction
@@ -37,7 +37,7 @@ class DFlashShape:
     layer: LayerShape
     tapped: tuple[int, ...]
     """Layers of the target whose states are fused, counted from 1."""
-    rotary_theta: float
+    rotary_theta: Annotated[float, Field(gt=0, allow_inf_nan=False)]
 
     def __post_init__(self) -> None:
         """Refuse a drafter without layers."""

@@ -8,10 +8,10 @@ of the place before where it has not. Only frequent tokens are drafted; a map sa
 import dataclasses
 from dataclasses import dataclass
 from functools import partial
-from typing import ClassVar, Final
+from typing import Annotated, ClassVar, Final
 
 import torch
-from pydantic import ConfigDict
+from pydantic import ConfigDict, Field
 
 from kernels_ref.decoding.packed import Queries, packed
 from kernels_ref.decoding.query import Cache, Prediction
@@ -39,12 +39,15 @@ class Eagle3Shape:
     """Tokens that it can draft."""
     tapped: tuple[int, ...]
     """Layers of the target whose states are fused, counted from 1."""
-    rotary_theta: float
+    rotary_theta: Annotated[float, Field(gt=0, allow_inf_nan=False)]
 
     def __post_init__(self) -> None:
-        """Refuse features that could not be told from the drafter's own states by their width."""
+        """Refuse more layers than one, and features as wide as the drafter's own states."""
         if len(self.tapped) < LEAST_TAPPED:
             rule = f"tapped is {LEAST_TAPPED} layers or more, got {len(self.tapped)}"
+            raise ValueError(rule)
+        if self.layer.count != 1:
+            rule = f"layer.count is 1, got {self.layer.count}"
             raise ValueError(rule)
 
 

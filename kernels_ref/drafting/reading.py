@@ -12,7 +12,12 @@ from kernels_ref.checkpoint import CheckpointError, CheckpointManifest
 from kernels_ref.decoding.query import Model
 from kernels_ref.decoding.reference import facts_of, reference_model
 from kernels_ref.drafting.adapters import AdapterShape, with_adapters
-from kernels_ref.drafting.checkpoint import DrafterCheckpoint, DrafterManifest, read_drafter
+from kernels_ref.drafting.checkpoint import (
+    VOCABULARY_MAP,
+    DrafterCheckpoint,
+    DrafterManifest,
+    read_drafter,
+)
 from kernels_ref.drafting.dflash import DFlash, DFlashDrafter, DFlashShape, random_dflash
 from kernels_ref.drafting.eagle3 import (
     Eagle3,
@@ -24,7 +29,6 @@ from kernels_ref.drafting.eagle3 import (
 from kernels_ref.drafting.model import SpeculativeModel
 from kernels_ref.named_weights import filled, sizes_only
 
-MAP = "draft_to_target"
 S = TypeVar("S")
 
 
@@ -63,13 +67,13 @@ def _eagle3(found: DrafterCheckpoint) -> Model:
     shape = _shape(Eagle3Shape, found.manifest.shape)
     target = found.target.decoder
     _check_width(shape.hidden, shape.tapped, found)
-    if MAP not in found.tensors:
-        rule = f"{MAP} [{shape.draft_vocab}] is missing"
+    if VOCABULARY_MAP not in found.tensors:
+        rule = f"{VOCABULARY_MAP} [{shape.draft_vocab}] is missing"
         raise ValueError(rule)
-    mapped = found.tensors[MAP]
+    mapped = found.tensors[VOCABULARY_MAP]
     if mistake := vocabulary_mistake(mapped, shape.draft_vocab, target.shape.vocab):
         raise ValueError(mistake)
-    own = {name: tensor for name, tensor in found.tensors.items() if name != MAP}
+    own = {name: tensor for name, tensor in found.tensors.items() if name != VOCABULARY_MAP}
     weights = filled(random_eagle3(shape, sizes_only), own)
     decoder = Eagle3(shape, weights, target.weights.embedding)
     mask_token = found.target.manifest.mask_token

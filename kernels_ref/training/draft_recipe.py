@@ -77,6 +77,9 @@ class DraftRecipe(Course):
             if ends != sorted(set(ends)) or ends[-1] != 1.0:
                 rule = f"{name}: until rises to 1, got {', '.join(map(str, ends))}"
                 raise ValueError(rule)
+        if self.name == self.start:
+            rule = f"name is not that of its start, got {self.name} for both"
+            raise ValueError(rule)
         if list(self.tapped) != sorted(set(self.tapped)):
             rule = f"tapped: layers rise, got {', '.join(map(str, self.tapped))}"
             raise ValueError(rule)

@@ -12,7 +12,7 @@ from kernels_ref.training.streams import Grouping, Prompt
 RECIPES: Final = Path(__file__).parent / "recipes"
 Count = Annotated[int, Strict(), Field(gt=0)]
 Share = Annotated[float, Field(ge=0, le=1)]
-Positive = Annotated[float, Field(gt=0, allow_inf_nan=False)]
+Positive = Annotated[float, Field(gt=0, le=1000)]
 Name = Annotated[str, Field(pattern=r"^[a-z0-9][a-z0-9._-]*$")]
 """What files are named after: one part of a path."""
 Objective = Literal["next-token", "denoise"]

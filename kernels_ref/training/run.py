@@ -53,7 +53,7 @@ def train(  # noqa: PLR0913 (a run's settings)
 
     After *steps*, or the step in which *stop* began to say so, it ends early, with nothing but a
     state to *resume* from; whether it came to its end. Raises TrainingError for a state of another
-    recipe.
+    recipe, and for a loss that is no number any more.
     """
     tensors = learner.tensors
     optimiser = Optimiser(tensors, recipe)
@@ -64,6 +64,9 @@ def train(  # noqa: PLR0913 (a run's settings)
     began = time.monotonic() - run.elapsed_s
     while (step := len(run.losses)) < last:
         value = learner.loss(step)
+        if not value.isfinite():
+            what = f"the loss of step {step + 1} is {float(value)}; lower the learning rates"
+            raise TrainingError(what)
         value.backward()
         optimiser.step(step)
         run.losses.append(float(value.detach()))

@@ -148,7 +148,7 @@ def test_starts_that_are_no_target() -> None:
     refused(itself, "tiny-draft.yaml: is what tiny-draft writes")
     other = written(tiny_draft("noise-adapters", steps=1, name="other"))
     before[other] = Path(other).read_bytes()
-    refused(call("train", other, "--start", "tiny-draft.yaml"), "not a checkpoint manifest")
+    refused(call("train", other, "--start", "tiny-draft.yaml"), "is a drafter")
     refused(call("train", other, "--start", "experts.yaml"), "experts.yaml: ", "has experts")
     refused(call("train", other, "--start", "nowhere.yaml"), "nowhere.yaml: cannot be read")
     assert files() == before

@@ -180,7 +180,7 @@ def test_starts_that_are_no_target(objective: DraftObjective, tmp_path: Path) ->
     for name in ("block", "canvas", "prompt"):
         with pytest.raises(CheckpointError, match=rf"{name}\.yaml: .*denoises blocks"):
             learner_of(recipe, wrong[name])
-    with pytest.raises(CheckpointError, match=r"drafter\.yaml: not a checkpoint manifest"):
+    with pytest.raises(CheckpointError, match=r"drafter\.yaml: is a drafter"):
         learner_of(recipe, wrong["drafter"])
     with pytest.raises(CheckpointError, match=r"nowhere\.yaml: cannot be read"):
         learner_of(recipe, wrong["nowhere"])

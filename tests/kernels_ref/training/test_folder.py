@@ -85,7 +85,7 @@ def test_no_run_starts_from_what_it_writes(folder: Path) -> None:
 def test_a_wrong_start_is_told_before_anything_is_removed(folder: Path) -> None:
     """A drafter is no model to go on from, and a model that denoises blocks no target."""
     written_pair(folder, "dflash")
-    with pytest.raises(CheckpointError, match=r"drafter\.yaml: not a checkpoint manifest"):
+    with pytest.raises(CheckpointError, match=r"drafter\.yaml: is a drafter"):
         check_start(SECOND, folder, folder / "drafter.yaml")
     drafter = tiny_draft("dflash")
     check_start(drafter, folder, folder / "target.yaml")
