@@ -34,6 +34,7 @@ def iteration_mistakes(manifest: IterationManifest, tables: Tables, owners: Owne
     of_step = np.where(owners["steps"] < 0, 0, n_iterations[owners["steps"]])
     yield from _iterations_of_steps(steps, of_step)
     yield from _verified_once(tables, owners)
+    yield from _verifications(tables, owners, manifest.guaranteed_tokens)
 
 
 def _requests(requests: CheckedTable, n_iterations: IntArray) -> Mistakes:
@@ -107,6 +108,32 @@ def _verified_once(tables: Tables, owners: Owners) -> Mistakes:
     if (times != 1).any():
         rule = f"an iteration is verified by 1 step, got {times[np.argmax(times != 1)]}"
         yield from iterations.broken(times != 1, rule)
+
+
+def _verifications(tables: Tables, owners: Owners, guaranteed_tokens: int) -> Mistakes:
+    """What a verification takes is what its iteration says, where each has one."""
+    iterations, steps = tables["iterations"], tables["steps"]
+    verified = steps.among("kind", "verify")
+    of_steps = (owners["steps"] * SPAN + steps["iteration"])[verified]
+    if not np.array_equal(of_steps, owners["iterations"] * SPAN + iterations["iteration"]):
+        return
+
+    def told(column: str, verifies: IntArray) -> IntArray:
+        """*column* of steps as it must be: *verifies* in verifications, as it is elsewhere."""
+        wanted = steps[column].copy()
+        wanted[verified] = verifies
+        return wanted
+
+    rule = "of a verification is its nodes and the token before them"
+    yield from steps.equal("query_tokens", told("query_tokens", iterations["nodes"] + 1), rule)
+    stored = iterations["prefix_tokens"] + guaranteed_tokens - 1
+    rule = "of a verification is what is stored before its iteration, and what the draft adds"
+    yield from steps.equal("prefix_tokens", told("prefix_tokens", stored), rule)
+    moved = np.zeros_like(steps["moved_tokens"])
+    moved[verified] = iterations["emitted"]
+    yield from steps.between("moved_tokens", 0, moved, "what a verification keeps")
+    taken = np.where(steps.among("kind", "draft"), LARGEST, 0)
+    yield from steps.between("feature_tokens", 0, taken, "a draft takes them in")
 
 
 def _is_first(request: IntArray) -> BoolArray:

@@ -1,6 +1,6 @@
 """Traces of iterations made of what each accepted, complete and sound by every rule."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from itertools import accumulate
 from typing import Any
 
@@ -75,6 +75,15 @@ def _steps(accepted: Accepted) -> dict[str, Any]:
     }
 
 
+def _verify(steps: dict[str, Any], iterations: Mapping[str, Any], guaranteed: int) -> None:
+    """Let every verification take the nodes of its iteration, behind what is stored."""
+    verified = [n for n, kind in enumerate(steps["kind"]) if kind == "verify"]
+    stored = zip(iterations["prefix_tokens"], iterations["nodes"], strict=True)
+    for step, (prefix_tokens, nodes) in zip(verified, stored, strict=True):
+        steps["query_tokens"][step] = nodes + 1
+        steps["prefix_tokens"][step] = prefix_tokens + guaranteed - 1
+
+
 def iteration_trace(
     accepted: Accepted,
     drafts: int | Sequence[int],
@@ -100,6 +109,7 @@ def iteration_trace(
         "iterations": _iterations(accepted, kept, uncut) | drafting,
         "steps": _steps(accepted),
     }
+    _verify(columns["steps"], columns["iterations"], guaranteed)
     tables = {
         name: pa.table({n: pa.array(v, schema.field(n).type) for n, v in columns[name].items()})
         .select(schema.names)

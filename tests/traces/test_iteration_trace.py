@@ -96,6 +96,12 @@ BROKEN: list[tuple[str, int, dict[str, Any], str]] = [
     ("steps", 4, {"iteration": 0}, "request 0 step 4: steps are in the order of their iterations"),
     ("steps", 2, {"kind": "draft"}, "request 0 iteration 0: an iteration is verified by 1 step, "),
     ("steps", 1, {"kind": "verify"}, "an iteration is verified by 1 step, got 2"),
+    ("steps", 2, {"query_tokens": 5}, "query_tokens of a verification is its nodes and the token"),
+    ("steps", 2, {"prefix_tokens": 5}, "prefix_tokens of a verification is what is stored before"),
+    ("steps", 2, {"moved_tokens": 5}, "moved_tokens is 0 to 4, what a verification keeps, got 5"),
+    ("steps", 1, {"moved_tokens": 1}, "moved_tokens is 0 to 0, what a verification keeps, got 1"),
+    ("steps", 2, {"feature_tokens": 1}, "feature_tokens is 0 to 0, a draft takes them in, got 1"),
+    ("iterations", 0, {"nodes": 4}, "query_tokens of a verification is its nodes and the token"),
 ]
 
 
