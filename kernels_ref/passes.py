@@ -187,9 +187,8 @@ class Decoder:
             _as_they_are if cache is None else partial(cached, cache, index, batch)
             for index in range(len(self.weights.layers))
         ]
-        flat, streams = self._layers(embedded.flatten(0, 1), batch, stores, plans)
-        taps = [stream.view(embedded.shape) for i, stream in enumerate(streams) if i in tapped]
-        return flat.view(embedded.shape), taps
+        flat, streams = self._layers(embedded.flatten(0, 1), batch, stores, plans, tapped)
+        return flat.view(embedded.shape), [stream.view(embedded.shape) for stream in streams]
 
     def _layers(
         self,
@@ -197,22 +196,26 @@ class Decoder:
         batch: Batch,
         stores: Sequence[Store],
         plans: Sequence[AttentionPlan],
+        tapped: Sequence[int] = (),
     ) -> tuple[torch.Tensor, list[torch.Tensor]]:
         """Of all tokens the normalised states behind the last layer, [rows x queries, hidden].
 
-        And the residual streams before every layer and behind the last.
+        And the residual streams behind the *tapped* layers; no other is kept.
         """
-        residual, streams = embedded, []
+        residual, streams = embedded, list[torch.Tensor]()
         change: torch.Tensor | None = None
         layers = zip(self.shape.unrolled, self.weights.layers, strict=True)
         for index, ((group, shape), weights) in enumerate(layers):
             x, residual = _into_block(change, residual, weights.attention_norm)
-            streams.append(residual)
+            if index in tapped:
+                streams.append(residual)
             attended = self._attend(x, shape, weights, batch, stores[index], plans[group])
             x, residual = add_rms_norm(attended, residual, weights.ffn_norm)
             change = self._mix(x, shape, weights, batch)
         states, residual = _into_block(change, residual, self.weights.final_norm)
-        return states, [*streams, residual]
+        if len(self.weights.layers) in tapped:
+            streams.append(residual)
+        return states, streams
 
     def _attend(  # noqa: PLR0913, PLR0917 (a layer's attention needs all of them)
         self,

@@ -136,15 +136,7 @@ def tree(prefix_tokens: torch.Tensor, ancestors: torch.Tensor) -> Visibility:
     if rows != len(prefix_tokens):
         rule_text = f"ancestors of {rows} rows for {len(prefix_tokens)} prefixes"
         raise ValueError(rule_text)
-    present = _present(prefix_tokens, query_tokens)
-
-    def rule(row: torch.Tensor, query: torch.Tensor, key: torch.Tensor) -> torch.Tensor:
-        node = key - prefix_tokens[row]
-        # Queries past the last node are padding, but the index must still be one.
-        related = ancestors[row, query.clamp(max=nodes - 1), node.clamp(0, nodes - 1)]
-        return ((node < 0) | related) & present(row, query, key)
-
-    return Visibility(rule, prefix_tokens, query_tokens)
+    return nodes_from(prefix_tokens, query_tokens, prefix_tokens, ancestors)
 
 
 def nodes_from(
@@ -162,11 +154,13 @@ def nodes_from(
     _check_lengths(prefix_tokens, query_tokens)
     _check_lengths(prefix_tokens, first)
     present = _present(prefix_tokens, query_tokens)
-    last = ancestors.shape[2] - 1
+    last_query, last_node = (count - 1 for count in ancestors.shape[1:])
 
     def rule(row: torch.Tensor, query: torch.Tensor, key: torch.Tensor) -> torch.Tensor:
         node = key - first[row]
-        related = ancestors[row, query, node.clamp(0, last)] & (node <= last)
+        # Queries past the last are padding, but the index must still be one.
+        seen = ancestors[row, query.clamp(max=last_query), node.clamp(0, last_node)]
+        related = seen & (node <= last_node)
         return ((node < 0) | related) & present(row, query, key)
 
     return Visibility(rule, prefix_tokens, query_tokens)

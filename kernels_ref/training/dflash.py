@@ -10,7 +10,6 @@ import torch
 from kernels_ref.drafting.checkpoint import DrafterManifest
 from kernels_ref.drafting.dflash import DFlash, DFlashShape, random_dflash
 from kernels_ref.kernels.lm_head import lm_head
-from kernels_ref.kernels.visibility import Visibility
 from kernels_ref.named_weights import filled, tensors_in
 from kernels_ref.random_weights import normal
 from kernels_ref.task.vocabulary import MASK
@@ -24,6 +23,7 @@ from kernels_ref.training.draft_streams import (
 )
 from kernels_ref.training.drafters import Step, drawn_step, target_of, told, write_trained
 from kernels_ref.training.learner import leaves
+from kernels_ref.training.streams import given_pairs
 
 
 class DFlashLearner:
@@ -81,7 +81,7 @@ class DFlashLearner:
         rows, length = tokens.shape
         drafts = np.where(blocks.within == 0, tokens, MASK)[:, first:]
         parts = [behind_clean(blocks, first), among_drafts(blocks, first, causal=False)]
-        seen = behind(np.concatenate(parts, axis=2))
+        seen = given_pairs(np.concatenate(parts, axis=2))
         drafter = self._drafter
         positions = torch.arange(length).expand(rows, -1)
         states = drafter.states_behind(
@@ -91,14 +91,3 @@ class DFlashLearner:
             positions=positions[:, first:],
         )
         return lm_head(states, drafter.weights.lm_head)
-
-
-def behind(pairs: np.ndarray[tuple[int, int, int], np.dtype[np.bool_]]) -> Visibility:
-    """The visibility that *pairs* [rows, queries, keys] spells out, the queries' own keys last."""
-    seen = torch.from_numpy(pairs)
-    rows, queries, keys = seen.shape
-
-    def rule(row: torch.Tensor, query: torch.Tensor, key: torch.Tensor) -> torch.Tensor:
-        return seen[row, query, key]
-
-    return Visibility(rule, torch.full((rows,), keys - queries), torch.full((rows,), queries))

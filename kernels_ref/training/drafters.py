@@ -12,7 +12,6 @@ from kernels_ref.checkpoint import Checkpoint, CheckpointError, read_checkpoint
 from kernels_ref.drafting.checkpoint import (
     DrafterManifest,
     TargetWeights,
-    is_drafter,
     write_drafter,
 )
 from kernels_ref.kernels.lm_head import lm_head
@@ -57,9 +56,6 @@ def target_of(recipe: DraftRecipe, start: Path | None) -> Checkpoint:
     """The target at *start*; raises CheckpointError for none, or one that is not causal."""
     if start is None:
         what = f"{recipe.name}: a drafter has a target, name its checkpoint as the start"
-        raise CheckpointError(what)
-    if is_drafter(start):
-        what = f"{start}: is a drafter; {recipe.name} starts from a target"
         raise CheckpointError(what)
     target = read_checkpoint(start)
     if target.manifest.prompt != "causal" or target.manifest.block_tokens != 1:

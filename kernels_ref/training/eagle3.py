@@ -24,6 +24,7 @@ from kernels_ref.training.draft_loss import draft_loss, log_probabilities
 from kernels_ref.training.draft_recipe import DraftRecipe
 from kernels_ref.training.drafters import Step, drawn_step, target_of, told, write_trained
 from kernels_ref.training.learner import leaves
+from kernels_ref.training.streams import given_pairs
 
 COUNTED_PROBLEMS = 2000
 """Problems by which the most frequent tokens are found."""
@@ -155,14 +156,8 @@ def seen_by_pass(rows: int, places: int, first: int, number: int) -> Visibility:
     seen = [np.arange(places) <= query - number]
     later = np.arange(first, places)
     seen += [later == query - number + own for own in range(1, number + 1)]
-    pairs = torch.from_numpy(np.concatenate(seen, axis=1))
-
-    def rule(row: torch.Tensor, query: torch.Tensor, key: torch.Tensor) -> torch.Tensor:
-        return pairs[query, key] & (row >= 0)
-
-    queries = len(pairs)
-    before = torch.full((rows,), pairs.shape[1] - queries)
-    return Visibility(rule, before, torch.full((rows,), queries))
+    pairs = np.concatenate(seen, axis=1)
+    return given_pairs(np.broadcast_to(pairs, (rows, *pairs.shape)).copy())
 
 
 def frequent_tokens(count: int, phrasing: int | None, seed: int) -> torch.Tensor:

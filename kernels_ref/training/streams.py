@@ -85,11 +85,11 @@ def two_streams(blocks: Blocks, prompt: Prompt, first: int) -> Visibility:
 
 
 def given_pairs(seen: BoolArray) -> Visibility:
-    """The visibility that *seen* [rows, tokens, tokens] spells out, nothing cached before it."""
+    """The visibility that *seen* [rows, queries, keys] spells out, the queries' own keys last."""
     pairs = torch.from_numpy(seen)
-    rows, tokens, _ = pairs.shape
+    rows, queries, keys = pairs.shape
 
     def rule(row: torch.Tensor, query: torch.Tensor, key: torch.Tensor) -> torch.Tensor:
         return pairs[row, query, key]
 
-    return Visibility(rule, torch.zeros(rows, dtype=torch.int64), torch.full((rows,), tokens))
+    return Visibility(rule, torch.full((rows,), keys - queries), torch.full((rows,), queries))

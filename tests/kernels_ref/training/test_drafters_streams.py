@@ -13,7 +13,6 @@ from kernels_ref.kernels.visibility import dense
 from kernels_ref.task.vocabulary import END, MASK, WORDS
 from kernels_ref.training import eagle3
 from kernels_ref.training.batches import sequences
-from kernels_ref.training.dflash import behind
 from kernels_ref.training.draft_streams import (
     DraftBlocks,
     among_drafts,
@@ -22,6 +21,7 @@ from kernels_ref.training.draft_streams import (
     draft_blocks,
 )
 from kernels_ref.training.eagle3 import frequent_tokens, seen_by_pass
+from kernels_ref.training.streams import given_pairs
 
 
 @st.composite
@@ -113,7 +113,7 @@ def test_weights_fall_along_a_block(drawn: tuple[DraftBlocks, int, int], decay: 
 def test_features_lie_before_the_block() -> None:
     """Keys are the features of all places, then the block's own; queries are the last ones."""
     pairs = np.random.default_rng(0).random((2, 3, 8)) < 0.5
-    seen = behind(pairs)
+    seen = given_pairs(pairs)
     assert seen.prefix_tokens.tolist() == [5, 5]
     assert seen.query_tokens.tolist() == [3, 3]
     assert np.array_equal(dense(seen, 2, 3, 8).numpy(), pairs)
