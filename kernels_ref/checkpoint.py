@@ -16,7 +16,7 @@ from pydantic import ConfigDict, TypeAdapter
 from safetensors import SafetensorError
 from safetensors.torch import load_file, save
 
-from kernels_ref.checked_yaml import checked_yaml
+from kernels_ref.checked_yaml import checked_yaml, chosen_yaml
 from kernels_ref.named_weights import named_tensors, weights_of
 from kernels_ref.pass_shape import PassShape
 from kernels_ref.passes import Decoder
@@ -145,10 +145,17 @@ def tensors_beside(
 
 def read_checkpoint_manifest(path: Path) -> CheckpointManifest:
     """The manifest at *path*; raises CheckpointError with every mistake in it."""
-    if "drafter" in manifest_at(dict[str, Any], path, "checkpoint manifest"):
-        what = f"{path}: is a drafter, and a model is needed"
-        raise CheckpointError(what)
-    return manifest_at(CheckpointManifest, path, "checkpoint manifest")
+
+    def of_a_model(document: dict[str, Any]) -> type[CheckpointManifest]:
+        if "drafter" in document:
+            what = f"{path}: is a drafter, and a model is needed"
+            raise ValueError(what)
+        return CheckpointManifest
+
+    try:
+        return chosen_yaml(of_a_model, path, "checkpoint manifest")
+    except ValueError as error:
+        raise CheckpointError(*error.args) from error
 
 
 def manifest_at(schema: type[M], path: Path, kind: str) -> M:

@@ -14,7 +14,8 @@ from pydantic import ConfigDict, Field
 
 from kernels_ref.decoding.packed import Queries, packed
 from kernels_ref.decoding.query import Cache, Prediction
-from kernels_ref.decoding.reference import DenseCache, asked_states, dense, predictions
+from kernels_ref.decoding.reference import asked_states, dense, predictions
+from kernels_ref.drafting.model import OwnLayers
 from kernels_ref.kernels.attention import AttentionPlan
 from kernels_ref.kernels.kv_cache import scatter_kv
 from kernels_ref.kernels.linear import linear
@@ -129,22 +130,13 @@ def _behind(before: KeyValues, key: torch.Tensor, value: torch.Tensor) -> KeyVal
     return torch.cat([before[0], key], dim=1), torch.cat([before[1], value], dim=1)
 
 
-class DFlashDrafter:
+class DFlashDrafter(OwnLayers):
     """Answers draft queries of decoders."""
 
     def __init__(self, decoder: DFlash, mask_token: int) -> None:
         """Take the drafter; the *mask_token* is never predicted."""
+        super().__init__(decoder, decoder.tapped, mask_token)
         self.decoder = decoder
-        self._mask_token = mask_token
-
-    @property
-    def tapped(self) -> tuple[int, ...]:
-        """Layers of the target that it takes states from."""
-        return self.decoder.tapped
-
-    def new_cache(self, rows: int, capacity_tokens: int) -> DenseCache:
-        """Room for *rows* sequences."""
-        return DenseCache(self.decoder.new_cache(rows, capacity_tokens))
 
     @torch.no_grad()
     def forward(self, queries: Queries, cache: Cache) -> list[Prediction | None]:

@@ -15,7 +15,8 @@ from pydantic import ConfigDict, Field
 
 from kernels_ref.decoding.packed import Queries, packed
 from kernels_ref.decoding.query import Cache, Prediction
-from kernels_ref.decoding.reference import DenseCache, asked_states, dense, predictions
+from kernels_ref.decoding.reference import asked_states, dense, predictions
+from kernels_ref.drafting.model import OwnLayers
 from kernels_ref.kernels.attention import AttentionPlan
 from kernels_ref.kernels.linear import linear
 from kernels_ref.kernels.lm_head import lm_head
@@ -122,23 +123,14 @@ class Eagle3(Decoder):
         return lm_head(rms_norm(states, self.own.final_norm), self.own.lm_head)
 
 
-class Eagle3Drafter:
+class Eagle3Drafter(OwnLayers):
     """Answers draft queries of decoders over the vocabulary of the target."""
 
     def __init__(self, decoder: Eagle3, draft_to_target: torch.Tensor, mask_token: int) -> None:
         """*draft_to_target* [draft_vocab] is the token of the target that each draft token is."""
+        super().__init__(decoder, decoder.tapped, mask_token)
         self.decoder = decoder
         self._draft_to_target = draft_to_target
-        self._mask_token = mask_token
-
-    @property
-    def tapped(self) -> tuple[int, ...]:
-        """Layers of the target that it takes states from."""
-        return self.decoder.tapped
-
-    def new_cache(self, rows: int, capacity_tokens: int) -> DenseCache:
-        """Room for *rows* sequences."""
-        return DenseCache(self.decoder.new_cache(rows, capacity_tokens))
 
     @torch.no_grad()
     def forward(self, queries: Queries, cache: Cache) -> list[Prediction | None]:

@@ -5,7 +5,8 @@ from typing import Protocol
 
 from kernels_ref.decoding.packed import Queries
 from kernels_ref.decoding.query import Cache, ModelFacts, Prediction
-from kernels_ref.decoding.reference import ReferenceModel
+from kernels_ref.decoding.reference import DenseCache, ReferenceModel
+from kernels_ref.passes import Decoder
 
 
 class Drafter(Protocol):
@@ -20,6 +21,20 @@ class Drafter(Protocol):
 
     def forward(self, queries: Queries, cache: Cache) -> list[Prediction | None]:
         """One dense forward over a batch; None where a row waits."""
+
+
+class OwnLayers:
+    """What drafters with layers of their own have in common: a cache for them."""
+
+    def __init__(self, decoder: Decoder, tapped: tuple[int, ...], mask_token: int) -> None:
+        """Of the layers of *decoder*, fed by the *tapped* ones of the target."""
+        self.tapped = tapped
+        self._mask_token = mask_token
+        self._layers = decoder
+
+    def new_cache(self, rows: int, capacity_tokens: int) -> DenseCache:
+        """Room for *rows* sequences."""
+        return DenseCache(self._layers.new_cache(rows, capacity_tokens))
 
 
 @dataclass(frozen=True)

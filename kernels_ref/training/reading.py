@@ -4,7 +4,7 @@ import typing
 from collections.abc import Mapping
 from typing import Any
 
-from kernels_ref.checked_yaml import checked_yaml
+from kernels_ref.checked_yaml import chosen_yaml
 from kernels_ref.training.draft_recipe import DraftObjective, DraftRecipe
 from kernels_ref.training.recipe import RECIPES, Objective, Recipe
 
@@ -43,8 +43,7 @@ def recipe(name: str) -> AnyRecipe:
         raise RecipeError(what)
     path = RECIPES / f"{name}.yaml"
     try:
-        document = checked_yaml(dict[str, Any], path, "recipe")
-        found = checked_yaml(recipe_schema(document), path, "recipe")
+        found: AnyRecipe = chosen_yaml(recipe_schema, path, "recipe")
     except RecipeError as error:
         what = f"{path}: {error}"
         raise RecipeError(what) from error
