@@ -61,14 +61,20 @@ def _headline(scenario: Mapping[str, Any]) -> Sequence[str]:
     """What was simulated: model, place, policy with its parameters, load."""
     decode, load = scenario["decode"], scenario["workload"]
     given = [f"{k} {v}" for k, v in decode.items() if k != "policy" and v is not None]
-    requests = load["requests"] or load["concurrency"]
     gpus = f"{scenario['parallel']['tp']} x {scenario['hardware']}"
-    lengths = f"{load['prompt_tokens']} tokens in, {load['output_tokens']} out"
     return (
         f"{scenario['model']} on {gpus} with {scenario['engine']}",
         f"{decode['policy']}: {', '.join(given)}" if given else decode["policy"],
-        f"{load['concurrency']} at once, {requests} requests, {lengths}",
+        f"{load['concurrency']} at once, {_load(load)}",
     )
+
+
+def _load(load: Mapping[str, Any]) -> str:
+    """How many requests of which lengths."""
+    if load["kind"] == "captured":
+        return f"{load['requests'] or 'all'} captured requests as they were"
+    lengths = f"{load['prompt_tokens']} tokens in, {load['output_tokens']} out"
+    return f"{load['requests'] or load['concurrency']} requests, {lengths}"
 
 
 def _figure(value: float | None) -> str:

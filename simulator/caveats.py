@@ -6,6 +6,9 @@ from typing import Any
 from simulator import library
 from simulator.deployment import Deployment
 from simulator.engine_profile import Overhead
+from simulator.replay.block_pace import BlockPace
+from simulator.replay.iteration_pace import IterationPace
+from traces.captured import CapturedManifest
 
 # Asked and reached tokens per forward may differ by rounding to whole forwards; more is told.
 PACE_TOLERANCE = 0.02
@@ -21,6 +24,8 @@ def caveats(deployment: Deployment, metrics: dict[str, Any], engine_share: float
         *_load(deployment),
         *_pace(deployment, metrics),
         *_acceptance(deployment),
+        *_captured(deployment),
+        *_replayed_blocks(deployment),
         *_engine(deployment, engine_share),
     ]
 
@@ -67,6 +72,42 @@ def _acceptance(deployment: Deployment) -> Iterator[str]:
     top_k = getattr(decode, "top_k", None)
     if top_k is not None and top_k != trace.top_k:
         yield f"acceptance was published at top_k {trace.top_k}, used at {top_k}"
+
+
+def _captured(deployment: Deployment) -> Iterator[str]:
+    pace = deployment.pace
+    if not isinstance(pace, IterationPace):
+        return
+    manifest = pace.trace.manifest
+    if manifest.target.name != deployment.model.name:
+        yield (
+            f"trace {manifest.name} was decoded by {manifest.target.name}, the model is "
+            f"{deployment.model.name}: how much is accepted is the trace's"
+        )
+    yield from pace.warnings
+
+
+def _replayed_blocks(deployment: Deployment) -> Iterator[str]:
+    pace = deployment.pace
+    if not isinstance(pace, BlockPace):
+        return
+    manifest = pace.trace.manifest
+    yield (
+        f"trace {manifest.name} was decoded by the reference model {manifest.checkpoint.name} on "
+        f"{manifest.task}, in blocks of {manifest.block_tokens}: how ready blocks are is the "
+        "trace's, what a forward costs is the model's"
+    )
+    yield from pace.warnings()
+    if manifest.partial:
+        yield _snapshot(manifest)
+    yield from (f"trace {manifest.name}: {warning}" for warning in manifest.warnings)
+
+
+def _snapshot(manifest: CapturedManifest) -> str:
+    return (
+        f"trace {manifest.name} is a snapshot of {manifest.counts.requests} of "
+        f"{manifest.requests_asked} requests"
+    )
 
 
 def _engine(deployment: Deployment, engine_share: float) -> Iterator[str]:

@@ -1,7 +1,7 @@
 """Deployment: a scenario with its names resolved and checked against each other."""
 
-from collections.abc import Mapping
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
 from typing import Any
 
 from hwprofiles import HardwareProfile
@@ -10,10 +10,13 @@ from simulator.blocks import BlockParameters
 from simulator.capacity import GIGABYTE, MemoryPlan, memory_plan, sequence_bytes, weight_bytes
 from simulator.compatibility import (
     acceptance_of,
+    captured_blocks,
+    check_batch_sharing,
     check_hardware,
     check_lengths,
     check_pace,
     check_split,
+    fill_in_lengths,
     helpers_of,
 )
 from simulator.documents import DocumentError
@@ -21,11 +24,18 @@ from simulator.engine_profile import EngineProfile
 from simulator.model import Adapter, Drafter, ModelSpec, Stack
 from simulator.ops import Placement
 from simulator.pace import ConstantPace, Pace
+from simulator.replay.block_choice import with_captured_blocks
+from simulator.replay.block_pace import BlockPace
+from simulator.replay.iteration_choice import with_captured_shape
+from simulator.replay.iteration_pace import IterationPace
 from simulator.request import Request
 from simulator.scenario import Findings, Scenario, read
 from simulator.schedule import LOGITS, Schedule, dense_cache
 from simulator.speculation import ChainParameters, pace_of
+from simulator.workloads import captured as captured_workload
 from traces.acceptance import AcceptanceModel
+from traces.block_trace import BlockTrace
+from traces.iteration_trace import IterationTrace
 from traces.manifest import Manifest
 
 
@@ -38,7 +48,7 @@ class Deployment:
     hardware: HardwareProfile
     engine: EngineProfile
     policy: decoding.Policy
-    pace: Pace
+    pace: Pace | BlockPace
     adapter: Adapter | None = None
     drafter: Drafter | None = None
     trace: Manifest | None = None
@@ -75,13 +85,22 @@ class Deployment:
         """The model, or its drafter."""
         return self.model if name == "target" or self.drafter is None else self.drafter
 
-    def schedule(self, request: Request) -> Schedule:
-        """What *request* does, step by step."""
-        setting = decoding.Setting(self.pace, self.engine)
-        schedule = self.policy.schedule(request, self.scenario.decode, setting)
+    def schedules(self, requests: Sequence[Request]) -> list[Schedule]:
+        """What *requests*, which join the batch together, do step by step."""
+        if isinstance(self.pace, BlockPace):
+            made = self.pace.schedules(requests)
+        else:
+            setting = decoding.Setting(self.pace, self.engine)
+            decode = self.scenario.decode
+            made = [self.policy.schedule(request, decode, setting) for request in requests]
         if self.engine.kv_layout == "dense":
-            return dense_cache(schedule, self.engine.paged_tokens(request.total_tokens))
-        return schedule
+            lengths = [self.engine.paged_tokens(request.total_tokens) for request in requests]
+            made = [dense_cache(*pair) for pair in zip(made, lengths, strict=True)]
+        return made
+
+    def schedule(self, request: Request) -> Schedule:
+        """What *request* does by itself."""
+        return self.schedules([request])[0]
 
     def sequence_bytes(self, tokens: int) -> float:
         """Cache bytes per GPU of a finished sequence, in whole pages."""
@@ -120,19 +139,22 @@ class Deployment:
 def build(document: Mapping[str, Any], origin: str) -> Deployment:
     """Resolve and check a scenario document; raises DocumentError with every mistake in it."""
     findings = Findings(origin)
-    parts = read(document, findings)
+    parts = read(with_captured_blocks(with_captured_shape(document)), findings)
     model = _named(library.MODELS, parts, "model", findings)
     hardware = _named(library.HARDWARE, parts, "hardware", findings)
     engine = _named(
         library.ENGINES, parts | {"engine": parts.get("engine", library.IDEAL)}, "engine", findings
     )
+    if hardware is not None:
+        check_hardware(hardware, model, parts, findings)
+    trace, acceptance, iterations = acceptance_of(parts.get("decode"), findings)
+    check_pace(parts.get("decode"), findings)
+    blocks = captured_blocks(parts.get("decode"), findings)
+    check_batch_sharing(parts, engine, findings)
+    fill_in_lengths(parts, iterations or blocks, findings)
     if model is not None:
         check_split(model, parts, findings)
         check_lengths(model, parts, findings)
-    if hardware is not None:
-        check_hardware(hardware, model, parts, findings)
-    trace, acceptance = acceptance_of(parts.get("decode"), findings)
-    check_pace(parts.get("decode"), findings)
     helpers = helpers_of(model, parts.get("decode"), findings)
     findings.stop()
     scenario = Scenario(**parts)
@@ -142,7 +164,7 @@ def build(document: Mapping[str, Any], origin: str) -> Deployment:
         hardware=hardware,
         engine=engine,
         policy=decoding.policy(scenario.decode.policy),
-        pace=_pace(scenario.decode, acceptance),
+        pace=_pace(scenario, engine, acceptance, iterations or blocks),
         trace=trace,
         acceptance=acceptance,
         **helpers,
@@ -162,12 +184,29 @@ def _named(shelf: library.Shelf, parts: dict[str, Any], field: str, findings: Fi
         return None
 
 
-def _pace(parameters: object, acceptance: AcceptanceModel | None) -> Pace:
-    if isinstance(parameters, ChainParameters):
-        return pace_of(parameters, acceptance)
-    if isinstance(parameters, BlockParameters):
-        return parameters.pace
+def _pace(
+    scenario: Scenario,
+    engine: EngineProfile,
+    acceptance: AcceptanceModel | None,
+    captured: IterationTrace | BlockTrace | None,
+) -> Pace | BlockPace:
+    decode, repeats = scenario.decode, scenario.workload.kind == captured_workload.KIND
+    if isinstance(captured, BlockTrace):
+        return BlockPace(captured, decode.policy, _with_store(decode, engine), repeats)
+    if isinstance(decode, ChainParameters):
+        return pace_of(decode, acceptance, captured, repeats=repeats)
+    if isinstance(decode, BlockParameters):
+        return decode.pace
+    if captured is not None:
+        return IterationPace(captured, captured.manifest.block_tokens, repeats)
     return ConstantPace(1.0)
+
+
+def _with_store(decode: Any, engine: EngineProfile) -> Any:  # noqa: ANN401 (of the policy)
+    """*decode*, KV stored as the engine does where it does not say."""
+    if getattr(decode, "store", "") is not None:
+        return decode
+    return replace(decode, store="fused" if engine.kv_store == "fused" else "separate")
 
 
 def _check_memory(deployment: Deployment, findings: Findings) -> None:

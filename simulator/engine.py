@@ -119,6 +119,7 @@ class Replica:
     def _admit(self) -> None:
         """Take waiting requests into the batch, in order, while batching and cache allow."""
         room = self.deployment.batching.admits(len(self.live), self.deployment.max_batch)
+        joining: list[tuple[Request, simpy.Event]] = []
         while self.waiting and room > 0:
             request, done = self.waiting[0]
             n_bytes = self.deployment.sequence_bytes(request.total_tokens)
@@ -126,9 +127,14 @@ class Replica:
                 break
             self.waiting.popleft()
             self.ledger.allocate(request.index, n_bytes)
-            schedule = self.deployment.schedule(request)
-            self.live.append(Row(request, schedule, done, self.environment.now))
+            joining.append((request, done))
             room -= 1
+        if joining:
+            schedules = self.deployment.schedules([request for request, _ in joining])
+            self.live += [
+                Row(request, schedule, done, self.environment.now)
+                for (request, done), schedule in zip(joining, schedules, strict=True)
+            ]
 
     def _prefill(self, rows: list[Row]) -> Generator[simpy.Event, Any, None]:
         """One prefill forward over the prompts of *rows*; a prompt too short for one is done."""
@@ -245,6 +251,9 @@ class Replica:
         if schedule.prefill_emits_tokens:
             times = np.concatenate([[row.prefill_end_s or 0.0], times])
             tokens = np.concatenate([[schedule.prefill_emits_tokens], tokens])
+        if not len(times):
+            # An answer that ends at once has nothing in it; it is told when it is over.
+            times, tokens = np.array([self.environment.now]), np.array([0])
         self.records.emission_gaps_s.append(np.diff(times))
         self.records.requests.append(
             RequestRecord(

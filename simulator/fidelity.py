@@ -7,6 +7,8 @@ from hwprofiles import Residual
 from simulator.cost import residual_of
 from simulator.deployment import Deployment
 from simulator.ops import Op
+from simulator.replay.block_pace import BlockPace
+from simulator.replay.iteration_pace import IterationPace
 from simulator.step_cost import ENGINE, CostAccount
 
 # 90th percentile over 91 published chains of the error at block 8 predicted from 4 and 16.
@@ -29,6 +31,8 @@ def error_terms(deployment: Deployment, account: CostAccount, ops: list[Op]) -> 
     }
     if deployment.engine.calibration is not None:
         terms[f"engine {deployment.engine.name}"] = deployment.engine.calibration.p90_residual
+    if isinstance(deployment.pace, IterationPace | BlockPace):
+        terms["acceptance"] = deployment.pace.relative_error
     if deployment.acceptance is not None:
         decode = deployment.scenario.decode
         published = deployment.acceptance.is_published(decode.block, decode.acceptance_tree_size)
@@ -74,6 +78,8 @@ def fidelity(deployment: Deployment, account: CostAccount, ops: list[Op]) -> dic
 
 
 def _acceptance(deployment: Deployment) -> str:
+    if isinstance(deployment.pace, IterationPace | BlockPace):
+        return _captured(deployment.pace)
     trace, model = deployment.trace, deployment.acceptance
     if trace is None or model is None:
         per = "forward" if hasattr(deployment.scenario.decode, "tokens_per_forward") else "step"
@@ -82,3 +88,18 @@ def _acceptance(deployment: Deployment) -> str:
     published = model.is_published(parameters.block, parameters.acceptance_tree_size)
     origin = "published cell" if published else f"fit, residual {model.residual:.1%}"
     return f"{trace.name} ({trace.kind}), benchmark {model.benchmark}: {origin}; {trace.source}"
+
+
+def _captured(pace: IterationPace | BlockPace) -> str:
+    """The trace, and what stands for what where it is not replayed as it was."""
+    manifest = pace.trace.manifest
+    at = f"{manifest.policy} at block {manifest.block_tokens}"
+    where = (
+        f"{manifest.name} (captured): {at}, {manifest.task}, {manifest.counts.requests} requests"
+    )
+    if pace.replay == "exact":
+        return f"{where}, each as it was"
+    per = "forward as captured" if isinstance(pace, BlockPace) else "step"
+    error = f"sampling error {pace.sampling_error:.1%}"
+    how = f"mean {pace.mean_tokens:.3g} tokens per {per}, {error}"
+    return f"{where}; {pace.replay}, {how}"

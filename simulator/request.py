@@ -13,6 +13,8 @@ class Request:
     arrival_s: float = 0.0
     seed: int = 0
     """Seed of the run: draws are keyed by (seed, index), never by time."""
+    source: int | None = None
+    """Row of the trace's requests that it repeats; None draws from the trace."""
 
     @property
     def total_tokens(self) -> int:

@@ -8,7 +8,6 @@ import numpy as np
 from simulator.cost import BOUNDS, OpCost, price
 from simulator.deployment import Deployment
 from simulator.ops import Op, StepLoad
-from simulator.request import Request
 from simulator.schedule import loads
 from simulator.step_cost import ops_of
 from simulator.work import pass_ops
@@ -45,8 +44,7 @@ class RooflineRow:
 def sample_passes(deployment: Deployment) -> list[SamplePass]:
     """The decode passes of the full batch half-way through the output."""
     workload = deployment.scenario.workload
-    request = Request(0, workload.prompt_tokens, workload.output_tokens)
-    schedule = deployment.schedule(request)
+    schedule = deployment.schedule(workload.example)
     rows = deployment.most_together
     padding = deployment.engine.padded_rows(rows) / rows
     found = []
@@ -63,8 +61,7 @@ def sample_passes(deployment: Deployment) -> list[SamplePass]:
 def prefill_ops(deployment: Deployment) -> list[Op]:
     """The operations of a prefill forward of as many prompts as one forward takes."""
     workload, engine = deployment.scenario.workload, deployment.engine
-    request = Request(0, workload.prompt_tokens, workload.output_tokens)
-    schedule = deployment.schedule(request)
+    schedule = deployment.schedule(workload.example)
     tokens = min(schedule.prefill_tokens, engine.prefill_chunk_tokens or schedule.prefill_tokens)
     if not tokens:
         return []

@@ -59,8 +59,10 @@ class Scenario(Header):
     """A checked scenario. *decode* and *workload* are their module's Parameters."""
 
     def document(self) -> dict[str, Any]:
-        """The scenario as plain values, defaults written out."""
-        return asdict(self)
+        """The scenario as plain values, defaults written out; what its trace says is left out."""
+        document = asdict(self)
+        document["workload"].pop("lengths", None)
+        return document
 
 
 class Findings:

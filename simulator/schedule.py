@@ -6,6 +6,8 @@ import numpy as np
 import numpy.typing as npt
 
 IntArray = npt.NDArray[np.int64]
+FloatArray = npt.NDArray[np.float64]
+BoolArray = npt.NDArray[np.bool_]
 
 # Rows of Pass.loads.
 QUERY, CONTEXT, LOGITS, ADAPTER, FEATURES, MOVED = range(6)
@@ -29,11 +31,22 @@ class Pass:
     """Times the pass runs one after the other in a step (a sequential drafter)."""
     eager: bool = False
     """Its query count changes from step to step, so no CUDA graph serves it."""
+    stored_tokens: int = 0
+    """Cached tokens that each further launch of the step finds beyond those before the first."""
 
     @property
     def shape(self) -> tuple[str, str, int]:
         """What must agree between requests for their passes to share a launch."""
         return self.name, self.stack, self.launches
+
+    def mean_loads(self, loads: IntArray) -> IntArray:
+        """*loads* [6, ...] of the first launch, as those of a mean launch of the step."""
+        between = self.stored_tokens * (self.launches - 1) // 2
+        if not between:
+            return loads
+        mean = loads.copy()
+        mean[CONTEXT] += between
+        return mean
 
 
 @dataclass(frozen=True)
@@ -82,7 +95,7 @@ def dense_cache(schedule: Schedule, length_tokens: int) -> Schedule:
     for step_pass in schedule.passes:
         whole = step_pass.loads.copy()
         whole[CONTEXT] = np.maximum(length_tokens - whole[QUERY], whole[CONTEXT])
-        passes.append(replace(step_pass, loads=whole))
+        passes.append(replace(step_pass, loads=whole, stored_tokens=0))
     return replace(schedule, passes=tuple(passes))
 
 

@@ -1,7 +1,7 @@
 """Prices the passes of engine steps: kernels of the profile plus what the engine adds."""
 
 from collections.abc import Iterable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 import numpy.typing as npt
@@ -9,7 +9,7 @@ import numpy.typing as npt
 from simulator.cost import BOUNDS, OpCost, price
 from simulator.deployment import Deployment
 from simulator.ops import Op, StepLoad
-from simulator.schedule import LOGITS, QUERY, IntArray, Pass
+from simulator.schedule import ADAPTER, LOGITS, QUERY, IntArray, Pass
 from simulator.work import pass_ops
 
 FloatArray = npt.NDArray[np.float64]
@@ -60,10 +60,10 @@ def _increase(sums: dict, key: object, amount: float) -> None:  # type: ignore[t
 
 
 def ops_of(deployment: Deployment, step_pass: Pass, load: StepLoad) -> list[Op]:
-    """The operations of one launch of *step_pass*; only a draft runs the target's adapter."""
-    adapter = deployment.adapter if step_pass.name == "draft" else None
-    stack = deployment.stack(step_pass.stack)
-    return pass_ops(stack, load, deployment.placement, adapter)
+    """The operations of a mean launch of *step_pass*; an adapter runs where tokens pass it."""
+    adapter = deployment.adapter if load.loads[ADAPTER].any() else None
+    mean = replace(load, loads=step_pass.mean_loads(load.loads))
+    return pass_ops(deployment.stack(step_pass.stack), mean, deployment.placement, adapter)
 
 
 def price_steps(
@@ -79,11 +79,12 @@ def price_steps(
     Every pass reads its stack's weights once per launch; a sequential drafter pays per launch.
     """
     rows = loads.shape[2]
-    padding = 1.0 if prefill else deployment.engine.padded_rows(rows) / rows
+    bucket = 1.0 if prefill else deployment.engine.padded_rows(rows) / rows
     parts: list[tuple[str, OpCost, int]] = []
     overhead = deployment.engine.overhead
     seconds, waiting = np.zeros(loads.shape[3]), np.zeros(loads.shape[3])
     for step_pass, load in zip(passes, loads, strict=True):
+        padding = bucket * row_padding(deployment, load)
         ops = ops_of(deployment, step_pass, StepLoad(load, prefill=prefill, padding=padding))
         launch_s = np.zeros_like(seconds)
         for part in price(deployment.hardware, ops):
@@ -94,6 +95,17 @@ def price_steps(
     counts = _overhead_counts(deployment, passes, loads, emitting_rows)
     added = waiting + sum(getattr(overhead, name) * count for name, count in counts.items())
     return StepCost(seconds + added, tuple(parts), added)
+
+
+def row_padding(deployment: Deployment, load: IntArray) -> FloatArray:
+    """Slots over tokens of a pass, [steps], where rows are as wide as the widest; else 1."""
+    query = load[QUERY]
+    tokens = query.sum(axis=0)
+    if deployment.engine.row_layout == "packed":
+        return np.ones(tokens.shape)
+    slots = (query > 0).sum(axis=0) * query.max(axis=0, initial=0)
+    padding: FloatArray = np.where(tokens > 0, slots / np.maximum(tokens, 1), 1.0)
+    return padding
 
 
 def _overhead_counts(

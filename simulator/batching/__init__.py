@@ -1,8 +1,8 @@
 """Batching policies, one module each: who joins the batch and when finished requests leave.
 
 A module has `admits(live, max_batch)`, how many waiting requests may join a batch of *live*
-requests of which some may be finished, and `leaves(finished, live)`, how many of the finished
-ones leave now.
+requests of which some may be finished, `leaves(finished, live)`, how many of the finished ones
+leave now, and `BEGINS_TOGETHER`, whether nobody joins a batch that has begun.
 """
 
 import importlib
@@ -12,6 +12,8 @@ from typing import Protocol, cast
 
 class Batching(Protocol):
     """The interface of a batching module."""
+
+    BEGINS_TOGETHER: bool
 
     def admits(self, live: int, max_batch: int) -> int:
         """Requests that may join now, before asking whether their cache fits."""

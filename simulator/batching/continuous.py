@@ -1,5 +1,7 @@
 """Continuous batching: requests join as soon as there is room and leave when they finish."""
 
+BEGINS_TOGETHER = False
+
 
 def admits(live: int, max_batch: int) -> int:
     """Fill the batch up."""

@@ -1,5 +1,7 @@
 """Static batching: a batch starts together, and its rows ride along until all are finished."""
 
+BEGINS_TOGETHER = True
+
 
 def admits(live: int, max_batch: int) -> int:
     """A whole batch, once the last one is gone."""

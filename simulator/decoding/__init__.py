@@ -1,7 +1,9 @@
 """Decoding policies, one module each: a policy turns a request into a Schedule.
 
 A module `some_name.py` is the policy `some-name`. It has a frozen dataclass `Parameters`, a
-constant `USES`, and a function `schedule(request, parameters, setting) -> Schedule`.
+constant `USES`, and a function `schedule(request, parameters, setting) -> Schedule`. One that also
+replays traces of blocks has a constant `REPLAYS` and a function `replay(blocks, parameters)`, which
+runs its state machine over recorded blocks, all requests at once.
 """
 
 from __future__ import annotations
@@ -9,11 +11,12 @@ from __future__ import annotations
 import importlib
 import pkgutil
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Protocol, cast
+from typing import TYPE_CHECKING, Any, Literal, Protocol, cast
 
 if TYPE_CHECKING:  # names() must stay quick
     from simulator.engine_profile import EngineProfile
     from simulator.pace import Pace
+    from simulator.replay.block_replay import BlockReplay
     from simulator.request import Request
     from simulator.schedule import Schedule
 
@@ -31,6 +34,20 @@ class Uses:
 
 
 @dataclass(frozen=True)
+class Replays:
+    """Which traces of blocks a policy can replay, and how its requests begin."""
+
+    policies: tuple[str, ...]
+    """Those whose update rule it shares, itself included."""
+    free: tuple[str, ...] = ()
+    """Parameters that a replay may change; the others are in what the trace recorded."""
+    from_prompt: bool = False
+    """Whether blocks are counted from the prompt's end, not from its last whole block."""
+    prefill: Literal["whole-blocks", "whole", "none"] = "whole-blocks"
+    """What of the prompt is prefilled; with none, it goes through the first decode forward."""
+
+
+@dataclass(frozen=True)
 class Setting:
     """What the schedule of a request depends on beside its own lengths and parameters."""
 
@@ -43,9 +60,14 @@ class Policy(Protocol):
 
     Parameters: type[Any]
     USES: Uses
+    REPLAYS: Replays
+    """Only of policies that replay traces of blocks, which also have `replay`."""
 
     def schedule(self, request: Request, parameters: Any, setting: Setting) -> Schedule:  # noqa: ANN401 (each policy has its own)
         """The decode steps of *request*."""
+
+    def replay(self, blocks: BlockReplay, parameters: Any) -> None:  # noqa: ANN401 (each policy has its own)
+        """Run the state machine over recorded blocks, all requests at once, to their end."""
 
 
 def names() -> list[str]:

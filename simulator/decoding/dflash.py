@@ -28,15 +28,16 @@ class Parameters(ChainParameters):
 def schedule(request: Request, parameters: Parameters, setting: Setting) -> Schedule:
     """One drafter forward over the block, its LM head on the masks; verify the block.
 
-    The features of the tokens accepted in the last step enter as extra keys and values.
+    The features of the tokens accepted in the last step enter as extra keys and values; those of
+    the prompt have done so in the prefill.
     """
     block = parameters.block
-    emitted = setting.pace.emitted(request.output_tokens - 1, request.key)
+    emitted = setting.pace.steps(request).emitted_tokens
     context = context_before(request.prompt_tokens + 1, emitted) - 1
     n = len(emitted)
-    draft = loads(
-        n, query=block, context=context, logits=block - 1, features=emitted_before(emitted)
-    )
+    features = emitted_before(emitted)
+    features[:1] = 0
+    draft = loads(n, query=block, context=context, logits=block - 1, features=features)
     verify = loads(n, query=block, context=context, logits=block)
     return Schedule(
         emitted,

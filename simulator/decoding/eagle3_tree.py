@@ -26,18 +26,23 @@ class Parameters(TreeParameters):
 
 
 def schedule(request: Request, parameters: Parameters, setting: Setting) -> Schedule:
-    """Take in the accepted tokens, expand levels of *top_k*, verify the root and the best nodes."""
-    nodes, top_k = parameters.tree_size + 1, parameters.top_k
+    """Take in the accepted tokens, expand levels of *top_k*, verify the root and the best nodes.
+
+    The drafter's cache is as in the chain; nodes of a level attend to those of earlier levels.
+    """
+    top_k = parameters.top_k
     levels = min(parameters.block - 1, MOST_LEVELS)
-    emitted = setting.pace.emitted(request.output_tokens - 1, request.key)
+    steps = setting.pace.steps(request)
+    emitted, nodes = steps.emitted_tokens, 1 + steps.verified_drafts(parameters.tree_size)
     context = context_before(request.prompt_tokens + 1, emitted) - 1
     n = len(emitted)
     accepted = emitted_before(emitted)
-    first = loads(n, query=accepted, context=context + 1 - accepted, logits=1, features=accepted)
-    level = loads(n, query=top_k, context=context + 1, logits=top_k)
-    verify = loads(n, query=nodes, context=context, logits=nodes, moved=emitted)
-    passes = [Pass("draft-first", first, stack=DRAFTER, eager=True), Pass("verify", verify)]
-    passes.insert(1, Pass("draft", level, stack=DRAFTER, launches=levels))
-    return Schedule(
-        emitted, tuple(passes), prefill_tokens=request.prompt_tokens, prefill_emits_tokens=1
+    first = loads(n, query=accepted, context=context - accepted, logits=1, features=accepted)
+    level = loads(n, query=top_k, context=context, logits=top_k)
+    verify = loads(n, query=nodes, context=context, logits=nodes, moved=steps.moved_tokens)
+    passes = (
+        Pass("draft-first", first, stack=DRAFTER, eager=True),
+        Pass("draft", level, stack=DRAFTER, launches=levels, stored_tokens=top_k),
+        Pass("verify", verify),
     )
+    return Schedule(emitted, passes, prefill_tokens=request.prompt_tokens, prefill_emits_tokens=1)

@@ -3,12 +3,17 @@
 from dataclasses import dataclass
 from typing import Literal
 
-from simulator.blocks import BlockParameters, block_steps, prefilled_tokens
-from simulator.decoding import Setting, Uses
+import numpy as np
+
+from simulator.blocks import Block, BlockParameters, block_steps, prefilled_tokens
+from simulator.decoding import Replays, Setting, Uses
+from simulator.replay.block_replay import BlockReplay, Updates
+from simulator.replay.serial import replay_serially
 from simulator.request import Request
-from simulator.schedule import Pass, Schedule, loads
+from simulator.schedule import BoolArray, Pass, Schedule, loads
 
 USES = Uses()
+REPLAYS = Replays(policies=("joint-threshold", "gwd"), free=("post_edit_steps",))
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -16,6 +21,8 @@ class Parameters(BlockParameters):
     """*block* queries per forward."""
 
     policy: Literal["joint-threshold"]
+    post_edit_steps: Block = 16
+    """Forwards without a mask after which edits are frozen (S_pe)."""
 
 
 def schedule(request: Request, parameters: Parameters, setting: Setting) -> Schedule:  # noqa: ARG001 (the interface)
@@ -28,3 +35,21 @@ def schedule(request: Request, parameters: Parameters, setting: Setting) -> Sche
     prefill = prefilled_tokens(request.prompt_tokens, parameters.block)
     passes = (Pass("denoise", denoise),)
     return Schedule(steps.emitted_tokens, passes, prefill_tokens=prefill)
+
+
+def replay(blocks: BlockReplay, parameters: Parameters) -> None:
+    """Once edits are frozen the next forward is there only to store what stands."""
+    mask_free = np.zeros_like(blocks.masks)
+    most = parameters.post_edit_steps
+
+    def ends(done: Updates) -> BoolArray:
+        free = done.masked == 0
+        # A forward behind the last that may edit leaves what it finds.
+        stops = mask_free[done.row, done.block] >= most
+        mask_free[done.row, done.block] += free
+        ended: BoolArray = free & ((done.edited == 0) | stops)
+        return ended
+
+    replay_serially(
+        blocks, ends, store="within", stores=lambda rows, block: mask_free[rows, block] >= most
+    )

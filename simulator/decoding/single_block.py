@@ -3,43 +3,35 @@
 from dataclasses import dataclass
 from typing import Literal
 
-import numpy as np
-
-from simulator.blocks import BlockParameters, block_steps, prefilled_tokens
-from simulator.decoding import Setting, Uses
+from simulator.blocks import BlockParameters, fused_schedule, separate_schedule
+from simulator.decoding import Replays, Setting, Uses
+from simulator.replay.block_replay import BlockReplay
+from simulator.replay.serial import Store, replay_serially
 from simulator.request import Request
-from simulator.schedule import IntArray, Pass, Schedule, loads
+from simulator.schedule import Schedule
 
 USES = Uses()
+REPLAYS = Replays(policies=("single-block", "multi-block", "block-buffer"), free=("store",))
 
 
 @dataclass(frozen=True, kw_only=True)
 class Parameters(BlockParameters):
-    """*block* queries per forward; how KV is stored is the engine's affair."""
+    """*block* queries per forward."""
 
     policy: Literal["single-block"]
+    store: Literal["separate", "fused", "overlapped"] | None = None
+    """How the KV of a finished block is stored; as the engine does when absent. Overlapped is
+    separate, since in a single block there is nothing to overlap with."""
 
 
 def schedule(request: Request, parameters: Parameters, setting: Setting) -> Schedule:
-    """Denoise each block, then store it as the engine does.
+    """Denoise each block, then store it: in a forward of its own, or beside the next block."""
+    if (parameters.store or setting.engine.kv_store) == "fused":
+        return fused_schedule(request, parameters)
+    return separate_schedule(request, parameters)
 
-    Separate (and overlapped, which has nothing to overlap with in a single block): one more
-    forward per block, whose tokens came out one forward earlier. Fused: the next block's first
-    forward carries the finished block too, so it has 2 x block queries and LM-head rows.
-    """
-    block = parameters.block
-    fused = setting.engine.kv_store == "fused"
-    steps = block_steps(request, parameters, least_forwards=1 if fused else 2)
-    emitted, context = steps.emitted_tokens, steps.start_tokens
-    query: IntArray | int = block
-    if fused:
-        carries = steps.opens_block * (steps.block_index > 0)
-        query = block * (1 + carries)
-        context = context - block * carries
-    else:
-        emitted = np.append(emitted[1:], 0)
-        # The last block's store has no reader.
-        emitted, context = emitted[:-1], context[:-1]
-    denoise = loads(len(emitted), query=query, context=context, logits=query)
-    prefill = prefilled_tokens(request.prompt_tokens, block)
-    return Schedule(emitted, (Pass("denoise", denoise),), prefill_tokens=prefill)
+
+def replay(blocks: BlockReplay, parameters: Parameters) -> None:
+    """A block ends with the forward that reveals its last mask."""
+    store: Store = "fused" if parameters.store == "fused" else "separate"
+    replay_serially(blocks, lambda done: done.masked == done.revealed, store=store)

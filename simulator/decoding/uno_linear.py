@@ -25,7 +25,7 @@ def schedule(request: Request, parameters: Parameters, setting: Setting) -> Sche
     free token and the drafts, one position further on. Both read logits at every query.
     """
     block = parameters.block
-    emitted = setting.pace.emitted(request.output_tokens - 1, request.key)
+    emitted = setting.pace.steps(request).emitted_tokens
     context = context_before(request.prompt_tokens + 1, emitted) - 1
     n = len(emitted)
     draft = loads(n, query=block, context=context, logits=block, adapter=block - 1)

@@ -25,12 +25,13 @@ class Parameters(TreeParameters):
 
 def schedule(request: Request, parameters: Parameters, setting: Setting) -> Schedule:
     """Draft with *block* queries; verify the root and *tree_size* nodes."""
-    block, nodes = parameters.block, parameters.tree_size + 1
-    emitted = setting.pace.emitted(request.output_tokens - 1, request.key)
+    block = parameters.block
+    steps = setting.pace.steps(request)
+    emitted, nodes = steps.emitted_tokens, 1 + steps.verified_drafts(parameters.tree_size)
     context = context_before(request.prompt_tokens + 1, emitted) - 1
     n = len(emitted)
     draft = loads(n, query=block, context=context, logits=block, adapter=block - 1)
-    verify = loads(n, query=nodes, context=context + 1, logits=nodes, moved=emitted)
+    verify = loads(n, query=nodes, context=context + 1, logits=nodes, moved=steps.moved_tokens)
     return Schedule(
         emitted,
         (Pass("draft", draft), Pass("verify", verify)),

@@ -41,6 +41,11 @@ class Parameters:
         """Length of the longest finished sequence."""
         return self.prompt_tokens + self.output_tokens
 
+    @property
+    def example(self) -> Request:
+        """A request like the others."""
+        return Request(0, self.prompt_tokens, self.output_tokens)
+
 
 def drive(
     environment: simpy.Environment,

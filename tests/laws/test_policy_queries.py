@@ -8,6 +8,7 @@ import pytest
 
 from simulator.decoding import Setting, policy
 from simulator.request import Request
+from simulator.roofline import sample_passes
 from simulator.schedule import ADAPTER, CONTEXT, FEATURES, LOGITS, MOVED, QUERY, Pass, Schedule
 from tests.strategies import deployed, document
 
@@ -80,6 +81,10 @@ def test_eagle3_linear_drafts_one_token_at_a_time() -> None:
     assert first.eager
     assert is_always(draft, QUERY, 1)
     assert draft.launches == 3
+    # The drafter's cache is a token behind the target's, and grows by a draft a launch.
+    assert first.loads[CONTEXT].tolist() == [PROMPT - 1, *range(PROMPT, PROMPT + 38, 2)]
+    assert (draft.loads[CONTEXT] == verify.loads[CONTEXT]).all()
+    assert draft.stored_tokens == 1
     assert is_always(verify, QUERY, 5)
     assert is_always(verify, LOGITS, 5)
 
@@ -130,6 +135,74 @@ def test_drafters_take_in_what_the_last_step_accepted(name: str) -> None:
 
     features = schedule.passes[0].loads[FEATURES]
     assert (features[1:] == schedule.emitted_tokens[:-1]).all()
+
+
+def test_self_speculation_drafts_and_verifies_a_block() -> None:
+    """The target drafts B queries, all through its adapter, B - 1 with logits, and verifies B."""
+    draft, verify = scheduled("self-speculation", block=6, tokens_per_step=4.0).passes
+
+    assert (draft.stack, verify.stack) == ("target", "target")
+    assert is_always(draft, QUERY, 6)
+    assert is_always(draft, ADAPTER, 6)
+    assert is_always(draft, LOGITS, 5)
+    assert is_always(verify, QUERY, 6)
+    assert is_always(verify, ADAPTER, 0)
+    assert is_always(verify, LOGITS, 6)
+    assert (draft.loads[CONTEXT] == verify.loads[CONTEXT]).all()
+
+
+def test_the_quadratic_sampler_drafts_for_every_outcome() -> None:
+    """One forward of k drafts and k + 1 groups of k masks, of which the masks are adapted."""
+    schedule = scheduled("quadratic", block=5, tokens_per_step=2.5)
+    (step,) = schedule.passes
+
+    assert is_always(step, QUERY, 4 + 5 * 4)
+    assert is_always(step, LOGITS, 4 + 5 * 4)
+    assert is_always(step, ADAPTER, 5 * 4)
+    assert schedule.n_steps == 16
+
+
+def test_a_mean_launch_finds_half_of_what_the_step_drafts() -> None:
+    """Four launches of three nodes find 0, 3, 6 and 9 more cached tokens: 4.5, so 4 whole ones."""
+    parameters = {"block": 5, "top_k": 3, "tree_size": 20, "tokens_per_step": 2.0}
+    first, level, verify = scheduled("eagle3-tree", **parameters).passes
+
+    mean = level.mean_loads(level.loads)
+    assert level.launches == 4
+    assert (mean[CONTEXT] - level.loads[CONTEXT] == 4).all()
+    assert (np.delete(mean, CONTEXT, axis=0) == np.delete(level.loads, CONTEXT, axis=0)).all()
+    for single in (first, verify):
+        assert (single.mean_loads(single.loads) == single.loads).all()
+
+
+@pytest.mark.parametrize(
+    ("name", "adapted"),
+    [
+        ("uno-linear", {"draft"}),
+        ("self-speculation", {"draft"}),
+        ("quadratic", {"draft-and-verify"}),
+        ("ar", set()),
+    ],
+)
+def test_the_adapter_runs_where_tokens_pass_it(name: str, adapted: set[str]) -> None:
+    """Only passes with adapted tokens pay for an adapter."""
+    samples = sample_passes(deployed(document(name), model="uno-8b"))
+
+    assert {s.name for s in samples if any(op.name == "adapter" for op in s.ops)} == adapted
+
+
+@pytest.mark.parametrize("trace", ["uno-qwen3-8b-t1", "ref-uno-linear-b4-t1"])
+def test_the_quadratic_sampler_has_no_free_token(trace: str) -> None:
+    """It emits one token a step less than the linear sampler whose acceptance it takes."""
+    parameters: dict[str, Any] = {"block": 4, "trace": trace}
+    linear = deployed(document("uno-linear", {"policy": "uno-linear", **parameters})).pace
+    quadratic = deployed(document("quadratic", {"policy": "quadratic", **parameters})).pace
+
+    assert quadratic.mean_tokens == pytest.approx(linear.mean_tokens - 1)
+    steps = scheduled("quadratic", **parameters).emitted_tokens
+    free = scheduled("uno-linear", **parameters).emitted_tokens
+    shared = min(len(steps), len(free)) - 1
+    assert steps[:shared].tolist() == (free[:shared] - 1).tolist()
 
 
 def test_single_block_separate_stores_with_one_more_forward() -> None:

@@ -14,24 +14,17 @@ from pydantic import TypeAdapter
 from kernels_ref.decoders import policy_names, speculator
 from kernels_ref.decoders.eagle3_tree import MOST_LEVELS
 from kernels_ref.decoding.continuation import Continuation
-from kernels_ref.decoding.iteration_record import StepRow
-from kernels_ref.decoding.query import IntArray, ModelFacts
+from kernels_ref.decoding.query import ModelFacts
 from simulator import decoding, library
 from simulator.decoding import Setting
+from simulator.pace import PacedSteps
 from simulator.request import Request as Simulated
-from simulator.schedule import (
-    ADAPTER,
-    CONTEXT,
-    FEATURES,
-    LOGITS,
-    MOVED,
-    QUERY,
-    Schedule,
-)
+from simulator.schedule import Schedule
 from tests.kernels_ref.decoders.models import Request
 from tests.kernels_ref.speculation.continuing import CASES, Settings, continued
 from tests.kernels_ref.speculation.drawn import BATCHES, FACTS, settings_of
 from tests.kernels_ref.speculation.table_model import DRAFTERS, MASK, TableModel
+from tests.simulator.replay.shipped_iterations import LOADS, forwards_of
 
 
 def most_tokens(name: str, case: Settings) -> int:
@@ -135,8 +128,8 @@ SIMULATED = [
     ("eagle3-tree", {"block": 4, "top_k": 3, "tree_size": 8}),
     ("eagle3-tree", {"block": 8, "top_k": 2, "tree_size": 12}),
     ("dflash", {"block": 5}),
+    ("self-speculation", {"block": 5}),
 ]
-"""All but self-speculation, which the simulator does not know."""
 
 
 class Replayed:
@@ -149,10 +142,10 @@ class Replayed:
         """That of *row*."""
         self._emitted = np.array([each.emitted for each in row.record.iterations])
 
-    def emitted(self, n_tokens: int, key: tuple[int, ...]) -> IntArray:  # noqa: ARG002 (a Pace)
-        """As it was."""
-        assert self._emitted.sum() == n_tokens
-        return self._emitted
+    def steps(self, request: Simulated) -> PacedSteps:
+        """As they were."""
+        assert self._emitted.sum() == request.output_tokens - 1
+        return PacedSteps(self._emitted)
 
 
 def scheduled(name: str, case: Settings, row: Continuation) -> Schedule:
@@ -163,56 +156,17 @@ def scheduled(name: str, case: Settings, row: Continuation) -> Schedule:
     return module.schedule(Simulated(0, len(PROMPT), OUTPUT), parameters, setting)
 
 
-def loads_of(steps: list[StepRow]) -> IntArray:
-    """Forwards of one pass over all iterations as the simulator has them, [6, iterations]."""
-    rows = {
-        QUERY: "query_tokens",
-        CONTEXT: "prefix_tokens",
-        LOGITS: "logit_rows",
-        ADAPTER: "adapter_tokens",
-        FEATURES: "feature_tokens",
-        MOVED: "moved_tokens",
-    }
-    return np.array([[getattr(step, rows[row]) for step in steps] for row in range(len(rows))])
-
-
-def expected_loads(name: str, case: Settings, row: Continuation) -> list[IntArray]:
-    """The simulator's loads of every forward of an iteration, and where decoding differs.
-
-    - A drafter takes in the whole prompt in its first iteration, where the simulator has it take in
-      what the prefill emitted: the prompt is prefill to it.
-    - EAGLE's drafter has a place less than there are tokens, since none belongs to the first; its
-      later forwards find what the earlier ones of the iteration left, where the simulator has all
-      of a pass see the same.
-    """
-    schedule = scheduled(name, case, row)
-    passes = [step_pass for step_pass in schedule.passes for _ in range(step_pass.launches)]
-    loads = [step_pass.loads.copy() for step_pass in passes]
-    eagle = name.startswith("eagle3")
-    if eagle or name == "dflash":
-        loads[0][FEATURES, 0] = len(PROMPT)
-    if eagle:
-        loads[0][QUERY, 0] = len(PROMPT)
-        loads[0][CONTEXT] -= 1
-        loads[0][CONTEXT, 0] = 0
-        width = case.get("top_k", 1)
-        for number, later in enumerate(loads[1:-1]):
-            later[CONTEXT] += number * width - 1
-    return loads
-
-
 @pytest.mark.parametrize("drafter", ["oracle", "even"])
 @pytest.mark.parametrize(("name", "case"), SIMULATED)
 def test_the_simulator_counts_the_same(name: str, case: dict[str, Any], drafter: str) -> None:
     """Queries, context, logits, adapters, features and moves of every forward of a request."""
     model = TableModel(WIDE, DRAFTERS[drafter], seed=4)
     (row,) = continued(model, name, case, [Request(PROMPT, OUTPUT)]).rows
-    loads = expected_loads(name, case, row)
-    steps, count = row.record.steps[1:], len(row.record.iterations)
-    assert len(steps) == count * len(loads)
-    for number, expected in enumerate(loads):
-        found = loads_of(steps[number :: len(loads)])
-        assert found.tolist() == expected.tolist()
+
+    found = forwards_of(scheduled(name, case, row), len(PROMPT))
+
+    steps = [[getattr(step, column) for column in LOADS] for step in row.record.steps[1:]]
+    assert found.tolist() == steps
 
 
 def test_names_and_defaults_are_the_simulator_s() -> None:

@@ -1,0 +1,1 @@
+"""Replay: what a captured trace would have done under other windows, gates, buffers and batches."""

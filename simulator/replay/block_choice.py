@@ -1,0 +1,96 @@
+"""Whether a captured trace of blocks fits a decode section, and what it leaves to it."""
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any, Final
+
+from simulator import decoding, library
+from simulator.documents import DocumentError, Mistake
+from simulator.replay.iteration_choice import captured_trace
+from traces.block_manifest import BlockManifest
+from traces.block_trace import BlockTrace
+from traces.captured import CapturedManifest, Parameter
+
+BLOCK: Final = "block"
+EDITS: Final = "tau_edit"
+"""The parameter of a captured buffer that is null where no token was overwritten."""
+REVEALING: Final = ("single-block", "multi-block")
+"""Policies that never overwrite a token."""
+
+
+def shipped_blocks(policies: Sequence[str]) -> dict[str, BlockManifest]:
+    """The shipped traces of blocks of *policies*, by name."""
+    shipped = {name: library.TRACES.get(name) for name in library.TRACES.names()}
+    return {
+        name: manifest
+        for name, manifest in shipped.items()
+        if isinstance(manifest, BlockManifest) and manifest.policy in policies
+    }
+
+
+def captured_parameters(policy: str, manifest: CapturedManifest) -> dict[str, Parameter]:
+    """What a trace was captured with, of the parameters that a replay of *policy* may change."""
+    replays = decoding.policy(policy).REPLAYS
+    own = {name: manifest.parameters[name] for name in replays.free if name in manifest.parameters}
+    return {BLOCK: manifest.block_tokens} | own
+
+
+def with_captured_blocks(document: Mapping[str, Any]) -> dict[str, Any]:
+    """*document* with what its decode section leaves out of block, window, gate and so on.
+
+    They are as captured, if the section names a captured trace of blocks; where its KV was stored
+    is the engine's affair. What is wrong with the section is left for others to tell.
+    """
+    decode = document.get("decode")
+    if not isinstance(decode, Mapping) or decode.get("policy") not in replaying():
+        return dict(document)
+    name = decode.get("trace")
+    try:
+        manifest = library.TRACES.get(name) if isinstance(name, str) else None
+    except DocumentError:
+        return dict(document)
+    if not isinstance(manifest, BlockManifest):
+        return dict(document)
+    captured = captured_parameters(decode["policy"], manifest)
+    captured.pop("store", None)
+    return dict(document) | {"decode": captured | dict(decode)}
+
+
+def replaying() -> list[str]:
+    """The policies that replay traces of blocks."""
+    return [name for name in decoding.names() if hasattr(decoding.policy(name), "REPLAYS")]
+
+
+def blocks_of(policy: str, block: int, name: str) -> BlockTrace:
+    """The captured blocks called *name* for a *policy* at so many places of a *block*.
+
+    Raises DocumentError, the fields of whose mistakes are the decode section's.
+    """
+    manifest = library.TRACES.get(name)
+    mistakes = list(blocks_mistakes(policy, block, manifest))
+    if mistakes:
+        raise DocumentError(name, mistakes)
+    trace = captured_trace(name, manifest)
+    if not isinstance(trace, BlockTrace):
+        raise DocumentError(name, [Mistake("trace", "is not a trace of blocks")])
+    return trace
+
+
+def blocks_mistakes(policy: str, block: int, manifest: Any) -> Iterator[Mistake]:  # noqa: ANN401 (of the shelf)
+    """Why a trace cannot tell what *policy* would do; nothing where it can."""
+    policies = decoding.policy(policy).REPLAYS.policies
+    if not isinstance(manifest, BlockManifest) or manifest.policy not in policies:
+        kinds = ", ".join(manifest.policies)
+        rule = f"{policy} replays traces of blocks by {', '.join(policies)}"
+        yield Mistake("trace", f"{rule}; {manifest.name} is of {kinds}; {_known(policies)}")
+        return
+    if policy in REVEALING and manifest.parameters.get(EDITS) is not None:
+        rule = f"{policy} never overwrites a token, {manifest.name} does"
+        yield Mistake("trace", f"{rule}; {_known(policies)}")
+    if block != manifest.block_tokens:
+        rule = f"{manifest.name} was decoded in blocks of {manifest.block_tokens}"
+        yield Mistake(BLOCK, f"{rule}, and how other blocks fare is not in it, got {block}")
+
+
+def _known(policies: Sequence[str]) -> str:
+    """The traces that would have been right; all manifests are read, so only for a message."""
+    return f"known: {', '.join(shipped_blocks(policies)) or 'none'}"

@@ -1,0 +1,176 @@
+"""Replay of a captured trace of blocks through a policy, without any hardware."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, fields
+from typing import Any, Final
+
+import numpy as np
+
+from simulator import decoding
+from simulator.documents import DocumentError, Mistake, check, known, shown
+from simulator.replay.block_choice import blocks_mistakes, captured_parameters
+from simulator.replay.block_pace import BlockPace
+from simulator.replay.block_record import KIND, BlockTables
+from simulator.replay.block_replay import BlockReplay
+from simulator.replay.block_requests import captured_requests
+from simulator.schedule import IntArray
+from traces.block_trace import BlockTrace
+from traces.columns import numbers
+from traces.verdicts import accuracy
+
+BATCH: Final = "batch"
+POLICY: Final = "policy"
+MOST_BATCH: Final = 1_000_000
+
+
+@dataclass(frozen=True)
+class ReplayedBlocks:
+    """What the requests of a trace come to under the policy and settings asked for."""
+
+    replay: str
+    """exact or counterfactual."""
+    policy: str
+    parameters: dict[str, Any]
+    """Of the policy, as replayed."""
+    requests: int
+    output_tokens: int
+    """As captured: texts are taken to stay what they were."""
+    forwards: int
+    """Of all requests, prefill included."""
+    store_forwards: int
+    batch_forwards: int
+    """Of whole batches, prefill included."""
+    tokens_per_forward: float
+    """Over forwards of requests that are no prefill."""
+    blocks_live: float
+    """In the mean over those forwards."""
+    local_steps: int
+    """Updates of blocks."""
+    drawn_share: float
+    """Share of them that met what is not recorded of their block."""
+    accuracy: dict[str, float | None]
+    """As captured; None where what was decoded would differ."""
+    warnings: tuple[str, ...]
+    tables: BlockTables
+
+    def document(self) -> dict[str, Any]:
+        """The summary as what JSON holds."""
+        plain = {name: value for name, value in vars(self).items() if name != "tables"}
+        verdict: dict[str, float | None] = plain.pop("accuracy")
+        return plain | verdict | {"warnings": list(self.warnings)}
+
+
+def replay_blocks(trace: BlockTrace, settings: Mapping[str, object]) -> ReplayedBlocks:
+    """Run every request of *trace* again, under another policy, window, gate, buffer or batch.
+
+    Raises DocumentError for settings that no replay of it can answer.
+    """
+    manifest = trace.manifest
+    policy, batch, parameters = _asked(trace, settings)
+    pace = BlockPace(trace, policy, parameters, repeats=True)
+    batches = _batches(trace, batch)
+    shares = bool(parameters.shares_batch)
+    changed = bool(pace.changed) or (shares and batch != manifest.batch)
+    blocks = BlockReplay(
+        pace.source,
+        captured_requests(pace.source, np.arange(pace.source.n_requests)),
+        groups=batches if shares else None,
+        is_counterfactual=changed,
+    )
+    decoding.policy(policy).replay(blocks, parameters)
+    tables = blocks.record.tables()
+    prefills, decodes = _forwards(tables)
+    replay = "counterfactual" if changed else "exact"
+    verdict = accuracy(trace.requests)
+    live = tables.steps["window_right"] - tables.steps["window_left"]
+    return ReplayedBlocks(
+        replay=replay,
+        policy=policy,
+        parameters=_plain(parameters),
+        requests=manifest.counts.requests,
+        output_tokens=manifest.counts.output_tokens,
+        forwards=int((prefills + decodes).sum()),
+        store_forwards=int((tables.steps["kind"] == KIND["store"]).sum()),
+        batch_forwards=_batch_forwards(batches, prefills, decodes),
+        tokens_per_forward=float(tables.steps["committed_tokens"].sum() / decodes.sum()),
+        blocks_live=float(live[tables.steps["kind"] != KIND["prefill"]].mean()),
+        local_steps=blocks.followed + blocks.drawn,
+        drawn_share=blocks.drawn / max(1, blocks.followed + blocks.drawn),
+        accuracy=verdict if replay == "exact" else dict.fromkeys(verdict),
+        warnings=tuple(pace.warnings()),
+        tables=tables,
+    )
+
+
+def _asked(trace: BlockTrace, settings: Mapping[str, object]) -> tuple[str, int, Any]:
+    """(policy, rows of a batch, complete parameters); raises DocumentError with every mistake."""
+    manifest = trace.manifest
+    policy = settings.get(POLICY, manifest.policy)
+    replaying = [name for name in decoding.names() if hasattr(decoding.policy(name), "REPLAYS")]
+    if not isinstance(policy, str) or policy not in replaying:
+        what = known(policy if isinstance(policy, str) else shown(policy), replaying, "policy")
+        raise DocumentError(manifest.name, [Mistake(POLICY, what)])
+    captured = captured_parameters(policy, manifest)
+    own = {name: value for name, value in settings.items() if name not in {POLICY, BATCH}}
+    mistakes = [m for name in own if (m := _fixed(trace, policy, name, own[name])) is not None]
+    asked = captured | {name: value for name, value in own.items() if name in captured}
+    names = {field.name for field in fields(decoding.policy(policy).Parameters)}
+    given = {"policy": policy, "trace": manifest.name} | {
+        name: value for name, value in asked.items() if name in names
+    }
+    parameters, wrong = check(decoding.policy(policy).Parameters, given)
+    mistakes += wrong
+    batch = settings.get(BATCH, manifest.batch)
+    if isinstance(batch, bool) or not isinstance(batch, int) or not 1 <= batch <= MOST_BATCH:
+        rule = f"must be a whole number of 1 to {MOST_BATCH}, got {shown(batch)}"
+        mistakes.append(Mistake(BATCH, rule))
+    if parameters is not None:
+        mistakes += blocks_mistakes(policy, parameters.block, manifest)
+    if mistakes or not isinstance(batch, int):
+        raise DocumentError(manifest.name, mistakes)
+    return policy, batch, parameters
+
+
+def _fixed(trace: BlockTrace, policy: str, name: str, value: object) -> Mistake | None:
+    """Why a setting cannot be changed, if it cannot."""
+    manifest, free = trace.manifest, decoding.policy(policy).REPLAYS.free
+    if name == "block" or name in free:
+        return None
+    if name not in manifest.parameters:
+        choices = (POLICY, BATCH, *free)
+        return Mistake(name, known(name, choices, "setting"))
+    own = manifest.parameters[name]
+    if value == own:
+        return None
+    what = f"the trace recorded what {name} {shown(own)} did, got {shown(value)}"
+    changes = ", ".join((POLICY, BATCH, *free))
+    return Mistake(name, f"{what}; capture another, a replay may change {changes}")
+
+
+def _plain(parameters: Any) -> dict[str, Any]:  # noqa: ANN401 (of the policy)
+    """Parameters that a replay has, by name."""
+    without = {"policy", "trace", "tokens_per_forward", "live_blocks"}
+    return {name: value for name, value in vars(parameters).items() if name not in without}
+
+
+def _batches(trace: BlockTrace, batch: int) -> IntArray:
+    """The batch of each request: as captured, or *batch* of them after another."""
+    if batch == trace.manifest.batch:
+        return numbers(trace.requests, "batch")
+    return np.arange(trace.requests.num_rows) // batch
+
+
+def _forwards(tables: BlockTables) -> tuple[IntArray, IntArray]:
+    """Prefills and other forwards of each request."""
+    is_prefill = (tables.steps["kind"] == KIND["prefill"]).astype(np.int64)
+    prefills = np.add.reduceat(is_prefill, tables.first_step[:-1])
+    return prefills, np.diff(tables.first_step) - prefills
+
+
+def _batch_forwards(batches: IntArray, prefills: IntArray, decodes: IntArray) -> int:
+    """A prefill for every batch with a row that has one, and the forwards of its slowest row."""
+    which, of = np.unique(batches, return_inverse=True)
+    slowest, prefilled = np.zeros((2, len(which)), dtype=np.int64)
+    np.maximum.at(slowest, of, decodes)
+    np.maximum.at(prefilled, of, prefills)
+    return int(slowest.sum() + prefilled.sum())

@@ -1,0 +1,165 @@
+"""Replay of a captured trace of iterations through its policy, without any hardware."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, Final
+
+import numpy as np
+
+from simulator import decoding, library
+from simulator.documents import DocumentError, Mistake, check, known, shown
+from simulator.replay.iteration_choice import captured_shape, shape_mistakes
+from simulator.replay.iteration_pace import IterationPace, decoded_tokens
+from simulator.request import Request
+from simulator.schedule import IntArray, Schedule
+from traces.columns import numbers
+from traces.iteration_manifest import IterationManifest
+from traces.iteration_trace import IterationTrace
+from traces.verdicts import accuracy
+
+FREE: Final = ("batch", "block")
+"""What a replay may change."""
+MOST_BATCH: Final = 1_000_000
+
+
+@dataclass(frozen=True)
+class IterationReplay:
+    """What the requests of a trace come to under the policy and settings asked for."""
+
+    replay: str
+    """exact or counterfactual."""
+    requests: int
+    output_tokens: int
+    """As captured: texts are taken to stay what they were."""
+    forwards: int
+    """Of all requests, prefill included."""
+    batch_forwards: int
+    """Of whole batches, prefill included."""
+    tokens_per_step: float | None
+    """Over iterations that the end of an output does not cut; None without any."""
+    tokens_per_forward: float | None
+    """Over forwards of requests that are no prefill; None without any."""
+    accuracy: dict[str, float | None]
+    """As captured; None where what was decoded would differ."""
+    warnings: tuple[str, ...]
+    schedules: tuple[Schedule, ...]
+    """Of each request, in the order of the trace."""
+
+    def document(self) -> dict[str, Any]:
+        """The summary as what JSON holds."""
+        apart = {"schedules", "accuracy", "warnings"}
+        plain = {name: value for name, value in vars(self).items() if name not in apart}
+        return plain | self.accuracy | {"warnings": list(self.warnings)}
+
+
+@dataclass(frozen=True)
+class _Asked:
+    """The captured parameters with the settings put in place."""
+
+    policy: str
+    trace: str | None
+    batch: int
+    block: int
+    top_k: int | None = None
+    tree_size: int | None = None
+
+    def parameters(self) -> Any:  # noqa: ANN401 (of the policy)
+        """Those of the policy; raises DocumentError for values that it does not take."""
+        schema = decoding.policy(self.policy).Parameters
+        names = {name for name in schema.__dataclass_fields__ if hasattr(self, name)}
+        given = {name: getattr(self, name) for name in names}
+        parameters, mistakes = check(schema, given)
+        if mistakes:
+            raise DocumentError("replay", mistakes)
+        return parameters
+
+
+def replay_iterations(trace: IterationTrace, settings: Mapping[str, object]) -> IterationReplay:
+    """Schedule every request of *trace* again, at another batch or a smaller block of a chain.
+
+    At a smaller block a request goes through its own iterations, cut short. Rows of a batch go on
+    at their own pace from a common prefill, so a batch has the forwards of its slowest row. Raises
+    DocumentError for settings that no replay can answer.
+    """
+    asked = _asked(trace.manifest, settings)
+    parameters, pace = asked.parameters(), IterationPace(trace, asked.block, repeats=True)
+    if pace.is_cut_short and not len(pace.whole.row):
+        rule = f"{trace.manifest.name} has no iteration that the end of an output did not cut"
+        raise DocumentError("replay", [Mistake("block", rule)])
+    setting = decoding.Setting(pace, library.ENGINES.get(library.IDEAL))
+    schedule = decoding.policy(asked.policy).schedule
+    schedules = tuple(schedule(each, parameters, setting) for each in captured_requests(trace))
+    forwards = np.array([_decode_forwards(each) for each in schedules], dtype=np.int64)
+    emitted = sum(int(each.emitted_tokens.sum()) for each in schedules)
+    verdict = accuracy(trace.requests)
+    return IterationReplay(
+        replay=pace.replay,
+        requests=len(schedules),
+        output_tokens=trace.manifest.counts.output_tokens,
+        forwards=int(forwards.sum()) + trace.manifest.counts.prefill_forwards,
+        batch_forwards=_batch_forwards(_batches(trace, asked.batch), forwards),
+        tokens_per_step=pace.mean_tokens if len(pace.whole.row) else None,
+        tokens_per_forward=emitted / int(forwards.sum()) if forwards.any() else None,
+        accuracy=verdict if pace.replay == "exact" else dict.fromkeys(verdict),
+        warnings=tuple(pace.warnings),
+        schedules=schedules,
+    )
+
+
+def captured_requests(trace: IterationTrace) -> list[Request]:
+    """The requests of *trace*, each to repeat itself, with their end tokens counted as output."""
+    prompt, output = numbers(trace.requests, "prompt_tokens"), decoded_tokens(trace)
+    return [
+        Request(row, int(prompt[row]), int(output[row]), source=row)
+        for row in range(trace.requests.num_rows)
+    ]
+
+
+def _decode_forwards(schedule: Schedule) -> int:
+    return schedule.n_steps * sum(each.launches for each in schedule.passes)
+
+
+def _batches(trace: IterationTrace, batch: int) -> IntArray:
+    """The batch of each request: as captured, or *batch* of them after another."""
+    if batch == trace.manifest.batch:
+        return numbers(trace.requests, "batch")
+    return np.arange(trace.requests.num_rows) // batch
+
+
+def _batch_forwards(batches: IntArray, forwards: IntArray) -> int:
+    """One prefill a batch, and the decode forwards of its slowest row."""
+    which, of = np.unique(batches, return_inverse=True)
+    slowest = np.zeros(len(which), dtype=np.int64)
+    np.maximum.at(slowest, of, forwards)
+    return len(which) + int(slowest.sum())
+
+
+def _asked(manifest: IterationManifest, settings: Mapping[str, object]) -> _Asked:
+    """The captured parameters with *settings*; raises DocumentError with every mistake in them."""
+    if manifest.policy not in decoding.names():
+        what = known(manifest.policy, decoding.names(), "policy")
+        raise DocumentError(manifest.name, [Mistake("policy", what)])
+    shape = captured_shape(manifest)
+    mistakes = [each for name in settings if (each := _mistake(manifest, name, settings[name]))]
+    if not mistakes:
+        given = {"batch": manifest.batch} | shape | dict(settings)
+        fields = {name: given[name] for name in _Asked.__dataclass_fields__ if name in given}
+        asked = _Asked(manifest.policy, None, **fields)
+        mistakes = list(shape_mistakes(asked, manifest))
+    if mistakes:
+        raise DocumentError(manifest.name, mistakes)
+    return asked
+
+
+def _mistake(manifest: IterationManifest, name: str, value: object) -> Mistake | None:
+    """What is wrong with one setting, taken by itself."""
+    captured = {"batch": manifest.batch} | captured_shape(manifest) | dict(manifest.parameters)
+    if name not in captured:
+        return Mistake(name, known(name, captured, "setting"))
+    if name not in FREE:
+        at = f"the trace was captured at {name} {shown(captured[name])}"
+        what = f"{at}, got {shown(value)}; capture another, a replay may change {', '.join(FREE)}"
+        return None if value == captured[name] else Mistake(name, what)
+    if isinstance(value, bool) or not isinstance(value, int) or not 1 <= value <= MOST_BATCH:
+        return Mistake(name, f"must be a whole number of 1 to {MOST_BATCH}, got {shown(value)}")
+    return None
