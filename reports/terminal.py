@@ -11,6 +11,8 @@ MOST_ROWS = 32
 BAR_WIDTH = 20
 BARS = " "
 """The name of a column of bars."""
+WHY = "why"
+"""The name of a column of sentences."""
 
 
 def console() -> Console:
@@ -29,7 +31,7 @@ def pairs(rows: Iterable[tuple[str, str]]) -> Table:
 
 
 def table(title: str, columns: Sequence[str], rows: Iterable[Sequence[str]]) -> Table:
-    """A table whose first column stays whole; the others are figures, set to the right, or bars."""
+    """A table whose first column stays whole; others are figures, to the right, bars or reasons."""
     made = Table(
         title=title,
         title_justify="left",
@@ -42,7 +44,7 @@ def table(title: str, columns: Sequence[str], rows: Iterable[Sequence[str]]) -> 
     for index, column in enumerate(columns):
         # Names stay whole; figures are narrow anyway.
         first = index == 0
-        to_left = first or column == BARS
+        to_left = first or column in {BARS, WHY}
         made.add_column(column, justify="left" if to_left else "right", no_wrap=first)
     for row in rows:
         made.add_row(*row)

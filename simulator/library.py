@@ -1,4 +1,4 @@
-"""Finds models, engines, hardware profiles and traces by name: one file or folder each.
+"""Finds models, engines, hardware profiles, traces and what-ifs by name: a file or folder each.
 
 A name with a path separator or a YAML suffix is a path, so a user's own file needs no install.
 """
@@ -93,7 +93,14 @@ TRACES = Shelf(
     "{name}/manifest.yaml",
     by_records="traces.records",
 )
-SHELVES = {"models": MODELS, "hardware": HARDWARE, "engines": ENGINES, "traces": TRACES}
+WHAT_IFS = Shelf("what-if", "simulator.what_if:WhatIf", _ROOT / "simulator/what_ifs", "{name}.yaml")
+SHELVES = {
+    "models": MODELS,
+    "hardware": HARDWARE,
+    "engines": ENGINES,
+    "traces": TRACES,
+    "what-ifs": WHAT_IFS,
+}
 
 
 def is_path(name: str) -> bool:

@@ -1,22 +1,14 @@
 """Validate: predicted against published, cell by cell."""
 
-import json
-import multiprocessing
 from collections.abc import Callable, Iterable, Sequence
-from concurrent.futures import ProcessPoolExecutor
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
 from simulator.calibrate import RATES
-from simulator.deployment import build
-from simulator.documents import DocumentError
 from simulator.published import Case, cases, names, publication
-from simulator.result import run
-
-# What a run says, or why there is none.
-Summary = dict[str, Any] | str
+from simulator.runs import Summary, summaries
 
 
 @dataclass(frozen=True)
@@ -50,26 +42,10 @@ def predict(
 
     With several *workers* the runs are spread over processes; the cells are the same.
     """
-    keys = [json.dumps(case.scenario, sort_keys=True) for case in work]
-    first = dict(zip(reversed(keys), reversed(work), strict=True))
-    summaries: dict[str, Summary] = {}
-    # Fresh processes: a fork would copy whatever threads the caller runs.
-    pool = ProcessPoolExecutor(workers, mp_context=multiprocessing.get_context("spawn"))
-    with pool:
-        for key, summary in zip(first, pool.map(_summary, first.values()), strict=True):
-            summaries[key] = summary
-            for _ in range(keys.count(key)):
-                advance()
-    return [_cell(case, summaries[key]) for case, key in zip(work, keys, strict=True)]
-
-
-def _summary(case: Case) -> Summary:
-    """Metrics and interval of the run, or why the scenario is refused."""
-    try:
-        summary = run(build(case.scenario, case.cell)).summary
-    except DocumentError as error:
-        return "; ".join(mistake.what for mistake in error.mistakes)
-    return {name: summary[name] for name in ("metrics", "interval")}
+    found = summaries(
+        [(case.cell, case.scenario) for case in work], workers=workers, advance=advance
+    )
+    return [_cell(case, summary) for case, summary in zip(work, found, strict=True)]
 
 
 def _cell(case: Case, summary: Summary) -> Cell:

@@ -2,7 +2,7 @@
 
 import click
 
-KINDS = ("models", "hardware", "engines", "policies", "traces", "workloads")
+KINDS = ("models", "hardware", "engines", "policies", "traces", "workloads", "what-ifs")
 
 
 def names_of(kind: str) -> list[str]:

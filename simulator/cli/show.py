@@ -14,6 +14,7 @@ SINGULAR = {
     "policy": "policies",
     "trace": "traces",
     "workload": "workloads",
+    "what-if": "what-ifs",
 }
 
 

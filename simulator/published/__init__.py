@@ -1,39 +1,20 @@
 """Published throughput and latency, and the scenarios that ought to reproduce them.
 
-A file holds one source. A `PublishedTable` is a grid: the scenario of a cell is `base`, then the
-settings of its row, of its column and of the cell itself. A `PublishedList` has a line per
+A file holds one source. A `PublishedTable` is a grid of scenarios, a `PublishedList` has a line per
 measurement. Settings are dotted fields of a scenario (`decode.block: 4`).
 """
 
-from collections.abc import Collection, Iterator, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Iterator
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated, Any, Literal
-
-from pydantic import Strict
+from typing import Any
 
 from simulator.documents import load
+from simulator.grid import UNITS, Grid, Label, Metric, Scalar, check_known
 from simulator.model import STRICT, Positive
 from simulator.scenario import with_settings
 
 FOLDER = Path(__file__).parent
-
-Metric = Literal["output_tokens_per_s", "tpot_s", "step_latency_s", "latency_s"]
-UNITS: dict[Metric, str] = {
-    "output_tokens_per_s": "tokens/s",
-    "tpot_s": "s",
-    "step_latency_s": "s",
-    "latency_s": "s",
-}
-
-Label = Annotated[int, Strict()] | Annotated[str, Strict()]
-Scalar = (
-    Annotated[bool, Strict()]
-    | Annotated[int, Strict()]
-    | Annotated[float, Strict()]
-    | Annotated[str, Strict()]
-)
-Settings = dict[str, Scalar]
 
 
 @dataclass(frozen=True)
@@ -63,37 +44,24 @@ class Measure:
     calibrates: Calibration | None = None
 
 
-@dataclass(frozen=True)
-class PublishedTable:
-    """A grid of published cells; *row_name* says what its row labels are."""
+@dataclass(frozen=True, kw_only=True)
+class PublishedTable(Grid):
+    """A grid of published cells."""
 
     __pydantic_config__ = STRICT
 
     table: str
-    row_name: str
-    base: dict[str, Any]
-    rows: dict[Label, Settings]
-    columns: dict[Label, Settings]
     measures: tuple[Measure, ...]
-    by_cell: dict[str, dict[Label, dict[Label, Scalar]]] = field(default_factory=dict)
-    """For a dotted field whose value differs by cell: row, then column, then value."""
-    note: str = ""
 
     def __post_init__(self) -> None:
         """Raise ValueError unless every grid has exactly the table's rows and columns."""
         for measure in self.measures:
-            self._check_grid(measure.metric, measure.values)
+            self.check_grid(measure.metric, measure.values)
             fit = measure.calibrates
             if fit:
-                _known("calibrates.rows", fit.rows or (), self.rows.keys())
-                _known("calibrates.columns", fit.columns or (), self.columns.keys())
-        for dotted, grid in self.by_cell.items():
-            self._check_grid(dotted, grid)
-
-    def _check_grid(self, name: str, grid: Mapping[Label, Mapping[Label, object]]) -> None:
-        _same_labels(name, grid.keys(), self.rows.keys())
-        for row, line in grid.items():
-            _same_labels(f"{name}, row {row}", line.keys(), self.columns.keys())
+                check_known("calibrates.rows", fit.rows or (), self.rows.keys())
+                check_known("calibrates.columns", fit.columns or (), self.columns.keys())
+        super().__post_init__()
 
 
 @dataclass(frozen=True)
@@ -204,8 +172,6 @@ def _table_case(
     published: float | None,
 ) -> Case:
     row, column = at
-    own = {dotted: grid[row][column] for dotted, grid in table.by_cell.items()}
-    settings = table.rows[row] | table.columns[column] | own
     fit = measure.calibrates
     used = fit is not None and published is not None and fit.uses(row, column)
     return Case(
@@ -216,27 +182,8 @@ def _table_case(
         unit=UNITS[measure.metric],
         published=published,
         used_for_calibration_of=fit.engine if fit and used else None,
-        scenario=with_settings(table.base, settings),
+        scenario=table.scenario(row, column),
     )
-
-
-def _same_labels(where: str, given: Collection[Label], wanted: Collection[Label]) -> None:
-    """Raise ValueError unless *given* holds exactly the *wanted* labels."""
-    _known(where, given, wanted)
-    missing = [label for label in wanted if label not in given]
-    if missing:
-        msg = f"{where} has nothing for {', '.join(map(repr, missing))}"
-        raise ValueError(msg)
-
-
-def _known(where: str, given: Collection[Label], wanted: Collection[Label]) -> None:
-    """Raise ValueError when one of the *given* labels is not among the *wanted* ones."""
-    strange = [label for label in given if label not in wanted]
-    if strange:
-        msg = (
-            f"{where} names {', '.join(map(repr, strange))}; known: {', '.join(map(repr, wanted))}"
-        )
-        raise ValueError(msg)
 
 
 def _is_positive(value: Scalar) -> bool:

@@ -81,16 +81,23 @@ def blocks_mistakes(policy: str, block: int, manifest: Any) -> Iterator[Mistake]
     if not isinstance(manifest, BlockManifest) or manifest.policy not in policies:
         kinds = ", ".join(manifest.policies)
         rule = f"{policy} replays traces of blocks by {', '.join(policies)}"
-        yield Mistake("trace", f"{rule}; {manifest.name} is of {kinds}; {_known(policies)}")
+        yield Mistake("trace", f"{rule}; {manifest.name} is of {kinds}; {_known(policy)}")
         return
-    if policy in REVEALING and manifest.parameters.get(EDITS) is not None:
+    if _edits_in_vain(policy, manifest):
         rule = f"{policy} never overwrites a token, {manifest.name} does"
-        yield Mistake("trace", f"{rule}; {_known(policies)}")
+        yield Mistake("trace", f"{rule}; {_known(policy)}")
     if block != manifest.block_tokens:
         rule = f"{manifest.name} was decoded in blocks of {manifest.block_tokens}"
         yield Mistake(BLOCK, f"{rule}, and how other blocks fare is not in it, got {block}")
 
 
-def _known(policies: Sequence[str]) -> str:
+def _known(policy: str) -> str:
     """The traces that would have been right; all manifests are read, so only for a message."""
-    return f"known: {', '.join(shipped_blocks(policies)) or 'none'}"
+    found = shipped_blocks(decoding.policy(policy).REPLAYS.policies)
+    right = [name for name, manifest in found.items() if not _edits_in_vain(policy, manifest)]
+    return f"known: {', '.join(right) or 'none'}"
+
+
+def _edits_in_vain(policy: str, manifest: BlockManifest) -> bool:
+    """Whether a trace has edits, and *policy* none."""
+    return policy in REVEALING and manifest.parameters.get(EDITS) is not None

@@ -1,6 +1,6 @@
 """Replay of a captured trace of blocks through a policy, without any hardware."""
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, fields
 from typing import Any, Final
 
@@ -9,6 +9,7 @@ import numpy as np
 from simulator import decoding
 from simulator.documents import DocumentError, Mistake, check, known, shown
 from simulator.replay.block_choice import blocks_mistakes, captured_parameters
+from simulator.replay.block_difference import difference
 from simulator.replay.block_pace import BlockPace
 from simulator.replay.block_record import KIND, BlockTables
 from simulator.replay.block_replay import BlockReplay
@@ -63,7 +64,8 @@ class ReplayedBlocks:
 def replay_blocks(trace: BlockTrace, settings: Mapping[str, object]) -> ReplayedBlocks:
     """Run every request of *trace* again, under another policy, window, gate, buffer or batch.
 
-    Raises DocumentError for settings that no replay of it can answer.
+    Raises DocumentError for settings that no replay of it can answer, and for a trace that is not
+    what its policy does with its parameters.
     """
     manifest = trace.manifest
     policy, batch, parameters = _asked(trace, settings)
@@ -81,6 +83,9 @@ def replay_blocks(trace: BlockTrace, settings: Mapping[str, object]) -> Replayed
     tables = blocks.record.tables()
     prefills, decodes = _forwards(tables)
     replay = "counterfactual" if changed else "exact"
+    if not changed and (apart := difference(trace, tables)):
+        rule = f"is not what {policy} with the captured parameters does: {apart}"
+        raise DocumentError(manifest.name, [Mistake("", rule)])
     verdict = accuracy(trace.requests)
     live = tables.steps["window_right"] - tables.steps["window_left"]
     return ReplayedBlocks(
@@ -97,9 +102,18 @@ def replay_blocks(trace: BlockTrace, settings: Mapping[str, object]) -> Replayed
         local_steps=blocks.followed + blocks.drawn,
         drawn_share=blocks.drawn / max(1, blocks.followed + blocks.drawn),
         accuracy=verdict if replay == "exact" else dict.fromkeys(verdict),
-        warnings=tuple(pace.warnings()),
+        warnings=(*pace.warnings(), *_of_trace(trace)),
         tables=tables,
     )
+
+
+def _of_trace(trace: BlockTrace) -> Iterator[str]:
+    """What the trace says of itself."""
+    manifest = trace.manifest
+    if manifest.partial:
+        captured, asked = manifest.counts.requests, manifest.requests_asked
+        yield f"trace {manifest.name} is a snapshot of {captured} of {asked} requests"
+    yield from (f"trace {manifest.name}: {warning}" for warning in manifest.warnings)
 
 
 def _asked(trace: BlockTrace, settings: Mapping[str, object]) -> tuple[str, int, Any]:

@@ -106,7 +106,7 @@ def test_the_names_that_scenarios_rely_on() -> None:
     expected = {
         "models": "qwen3-8b uno-8b llada2-mini llada2-flash sdar-8b nemotron-labs-diffusion-14b "
         "diffusiongemma-26b-a4b dream-7b llada-8b fast-dllm-v2-7b llama-3-8b llama-3-70b",
-        "hardware": "h100-sxm h200-sxm",
+        "hardware": "b200-sxm h100-sxm h200-sxm",
         "engines": "nano-vllm dinfer diffulex sglang vllm ideal",
         "workloads": "closed",
     }

@@ -24,7 +24,7 @@ def lines_of(name: object, columns: int) -> list[str]:
 
 
 @pytest.mark.parametrize("columns", [80, 100, 120])
-@pytest.mark.parametrize("name", ["h100-sxm", "h200-sxm", "small"])
+@pytest.mark.parametrize("name", ["b200-sxm", "h100-sxm", "h200-sxm", "small"])
 def test_nothing_is_cut_off(name: str, columns: int) -> None:
     """No line is longer than the terminal, and none of it is replaced by an ellipsis."""
     lines = lines_of(machine(Path()) if name == "small" else name, columns)

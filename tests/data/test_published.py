@@ -13,9 +13,9 @@ import pytest
 import yaml
 
 from simulator.documents import DocumentError, load
+from simulator.grid import UNITS
 from simulator.published import (
     FOLDER,
-    UNITS,
     Calibration,
     Case,
     Measure,
@@ -80,12 +80,12 @@ def test_the_folder_holds_the_four_sources() -> None:
     [
         ("uno", "18", "output_tokens_per_s", (98, 53, 45)),
         ("uno", "18, kernels alone", "output_tokens_per_s", (7, 2, 0)),
-        ("flowblock", "1", "output_tokens_per_s", (24, 8, 8)),
-        ("flowblock", "1", "latency_s", (24, 8, 0)),
-        ("flowblock", "2", "output_tokens_per_s", (9, 6, 1)),
-        ("flowblock", "2", "latency_s", (9, 6, 0)),
-        ("flowblock", "3", "output_tokens_per_s", (9, 5, 2)),
-        ("flowblock", "3", "latency_s", (9, 5, 0)),
+        ("flowblock", "1", "output_tokens_per_s", (32, 16, 8)),
+        ("flowblock", "1", "latency_s", (32, 16, 0)),
+        ("flowblock", "2", "output_tokens_per_s", (12, 9, 1)),
+        ("flowblock", "2", "latency_s", (12, 9, 0)),
+        ("flowblock", "3", "output_tokens_per_s", (12, 8, 2)),
+        ("flowblock", "3", "latency_s", (12, 8, 0)),
         ("mbd", "3", "step_latency_s", (4, 3, 1)),
         ("mbd", "3", "output_tokens_per_s", (16, 12, 0)),
         ("served", "performance lab", "tpot_s", (6, 0, 0)),
@@ -163,6 +163,14 @@ def test_cells_of_flowblock() -> None:
         "window": 2,
         "tokens_per_forward": 4.43,
     }
+    forced = cell("flowblock", "3", "generation length 512, D2F", "latency_s")
+    assert forced.published is None
+    assert forced.scenario["decode"] == {
+        "block": 32,
+        "policy": "d2f",
+        "live_blocks": 2,
+        "tokens_per_forward": 2.96,
+    }
 
 
 def test_cells_of_mbd() -> None:
@@ -174,6 +182,8 @@ def test_cells_of_mbd() -> None:
     assert code.published == 824.94
     assert code.used_for_calibration_of is None
     assert code.scenario["decode"]["tokens_per_forward"] == 5.53
+    soft = cell("mbd", "3", "model LLaDA2-Mini-DMax, GSM8K", "output_tokens_per_s")
+    assert soft.scenario["decode"] == {"block": 32, "policy": "dmax", "tokens_per_forward": 5.7}
 
 
 def test_a_line_of_the_served_models() -> None:

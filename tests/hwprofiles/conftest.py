@@ -11,7 +11,7 @@ import hwprofiles
 from hwprofiles import HardwareProfile
 
 ROOT = Path(__file__).parents[2]
-NAMES = ("h100-sxm", "h200-sxm")
+NAMES = ("b200-sxm", "h100-sxm", "h200-sxm")
 
 
 @pytest.fixture(scope="session", params=NAMES)

@@ -165,11 +165,15 @@ def test_attention_over_a_vast_cache_streams_it(profile: HardwareProfile) -> Non
 
 
 def test_attention_of_many_queries_grows_by_the_tile(profile: HardwareProfile) -> None:
-    """Beyond a full tile each 128 rows more cost what prompts pay: 1.7-1.8 us per 128 keys."""
+    """Beyond a full tile each 128 rows more cost what prompts pay: 1.7-1.8 us per 128 keys.
+
+    4 x 128 rows x 128 keys x 128 at the fitted 1.19 PFLOP/s of 148 processors are 1.04 us.
+    """
     curve = attention(profile, "extend")
     few, many = (total(attend(curve, [(q, 2**17 - q)] * 33, (32, 8))) for q in (2048, 4096))
     tiles = 33 * 8 * (4096 - 2048) * 4 / 128
-    assert 1.6e-6 < (many - few) / tiles * 132 / (2**17 / 128) < 1.9e-6
+    low, high = (1.0e-6, 1.1e-6) if profile.name == "b200-sxm" else (1.6e-6, 1.9e-6)
+    assert low < (many - few) / tiles * profile.multiprocessors / (2**17 / 128) < high
 
 
 def test_attention_keeps_the_axes_after_the_sequence(profile: HardwareProfile) -> None:

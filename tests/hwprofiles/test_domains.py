@@ -45,6 +45,8 @@ def test_sizes_inside_the_domain_are_not_mentioned(profile: HardwareProfile) -> 
         "kv_element_bytes": 2.0,
     }
     assert kernels.gemm["bf16"].outside([0, 1, 64], 4096, 4096) == []
-    assert kernels.attention_extend["bf16"].outside([0, 1, 32], [900, 900, 900], **shape) == []
+    # The B200's tables are of at most 32 rows per KV head.
+    most = 8 if profile.name == "b200-sxm" else 32
+    assert kernels.attention_extend["bf16"].outside([0, 1, most], [900, 900, 900], **shape) == []
     assert kernels.all_reduce is not None
     assert kernels.all_reduce.outside(1.0, 1) == []
