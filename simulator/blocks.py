@@ -87,7 +87,8 @@ def block_steps(
 
     Blocks are absolute intervals, so the prompt's partial block is the start of the first decode
     block, unless they are counted *from_prompt*, from its end. Every block takes at least
-    *least_forwards*; the block that holds the n-th token ends at forward n / pace, rounded to the next whole forward after the previous block's.
+    *least_forwards*; the block that holds the n-th token ends at forward n / pace, rounded to the
+    next whole forward after the previous block's.
     """
     block = parameters.block
     whole = prefilled_tokens(request.prompt_tokens, block)

@@ -9,16 +9,13 @@ from simulator import batching, decoding, library
 from simulator.blocks import BlockParameters
 from simulator.capacity import GIGABYTE, MemoryPlan, memory_plan, sequence_bytes, weight_bytes
 from simulator.compatibility import (
-    acceptance_of,
-    captured_blocks,
     check_batch_sharing,
     check_hardware,
     check_lengths,
-    check_pace,
     check_split,
-    fill_in_lengths,
     helpers_of,
 )
+from simulator.decode_trace import acceptance_of, captured_blocks, check_pace, fill_in_lengths
 from simulator.documents import DocumentError
 from simulator.engine_profile import EngineProfile
 from simulator.model import Adapter, Drafter, ModelSpec, Stack

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from pydantic import TypeAdapter
 
 from simulator import batching, decoding, documents, library
-from simulator.compatibility import acceptance_traces
+from simulator.decode_trace import acceptance_traces
 from simulator.deployment import Deployment, build
 from simulator.engine import Replica
 from simulator.kvcache import KvLedger

@@ -127,7 +127,8 @@ def _asked(trace: BlockTrace, settings: Mapping[str, object]) -> tuple[str, int,
     captured = captured_parameters(policy, manifest)
     own = {name: value for name, value in settings.items() if name not in {POLICY, BATCH}}
     mistakes = [m for name in own if (m := _fixed(trace, policy, name, own[name])) is not None]
-    asked = captured | {name: value for name, value in own.items() if name in captured}
+    free = {"block", *decoding.policy(policy).REPLAYS.free}
+    asked = captured | {name: value for name, value in own.items() if name in free}
     names = {field.name for field in fields(decoding.policy(policy).Parameters)}
     given = {"policy": policy, "trace": manifest.name} | {
         name: value for name, value in asked.items() if name in names
