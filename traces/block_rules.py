@@ -30,6 +30,7 @@ def block_mistakes(manifest: BlockManifest, tables: Tables, owners: Owners) -> M
     yield from _local_steps(blocks, manifest.block_tokens)
     yield from _steps(steps)
     yield from _of_requests(tables, owners)
+    yield from _of_forwards(manifest, tables, owners)
 
 
 def _blocks(blocks: CheckedTable, n_steps: IntArray) -> Mistakes:
@@ -57,9 +58,19 @@ def _local_steps(blocks: CheckedTable, block_tokens: int) -> Mistakes:
         yield from blocks.broken_entries(name, outside, f"{name} is 0 to {block_tokens}, the block")
     if unequal.any():
         return
+    masked, revealed = blocks.entries("masked"), blocks.entries("revealed")
     for name in ("ready", "revealed"):
-        more = blocks.entries(name) > blocks.entries("masked")
+        more = blocks.entries(name) > masked
         yield from blocks.broken_entries(name, more, f"{name} is at most masked")
+    # More may be left, where tokens become noise again.
+    first = np.cumsum(length) - length
+    fewer = masked < np.roll(masked - revealed, 1)
+    fewer[first[length > 0]] = False
+    yield from blocks.broken_entries("masked", fewer, "masks that are not revealed stay")
+    left = np.zeros_like(length)
+    left[length > 0] = (masked - revealed)[(first + length - 1)[length > 0]]
+    incomplete = (blocks["retired"] >= 0) & ((length == 0) | (left > 0))
+    yield from blocks.broken(incomplete, "a block that retires has no mask left")
 
 
 def _steps(steps: CheckedTable) -> Mistakes:
@@ -80,3 +91,34 @@ def _of_requests(tables: Tables, owners: Owners) -> Mistakes:
         of_blocks = sums_by(owners["blocks"], blocks.sums(name), len(requests))
         rule = f"steps and blocks of a request have as many {name} tokens"
         yield from requests.broken(of_steps != of_blocks, rule)
+
+
+def _of_forwards(manifest: BlockManifest, tables: Tables, owners: Owners) -> Mistakes:
+    """What a forward says of itself, and what the blocks do at it.
+
+    The n-th local step of a block is the n-th forward from its admission on.
+    """
+    blocks, steps = tables["blocks"], tables["steps"]
+    length = blocks.lengths("masked")
+    if any((blocks.lengths(name) != length).any() for name in LOCAL_LISTS):
+        return
+    number = np.arange(length.sum()) - np.repeat(np.cumsum(length) - length, length)
+    block = np.repeat(np.arange(len(blocks)), length)
+    at = _forward_of(tables, owners, block, blocks["admitted"][block] + number)
+    for name in ("revealed", "edited"):
+        of_blocks = sums_by(at, blocks.entries(name), len(steps))
+        yield from steps.equal(name, of_blocks, "is what the blocks' local steps say")
+    gone = np.flatnonzero(blocks["retired"] >= 0)
+    at = _forward_of(tables, owners, gone, blocks["retired"][gone])
+    most = manifest.block_tokens * sums_by(at, np.ones(len(gone)), len(steps))
+    rule = "of the blocks that retire with the forward"
+    yield from steps.between("committed_tokens", 0, most, rule)
+
+
+def _forward_of(tables: Tables, owners: Owners, block: IntArray, step: IntArray) -> IntArray:
+    """Rows of `steps` that are the forwards *step* of the requests of *block*; -1 for none."""
+    n_requests = len(tables["requests"])
+    n_steps = sums_by(owners["steps"], np.ones(len(tables["steps"])), n_requests)
+    request = owners["blocks"][block]
+    there = (request >= 0) & (step >= 0) & (step < n_steps[request])
+    return np.where(there, (np.cumsum(n_steps) - n_steps)[request] + step, -1)

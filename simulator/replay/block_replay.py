@@ -13,6 +13,7 @@ from typing import Final
 
 import numpy as np
 
+from simulator.documents import DocumentError, Mistake
 from simulator.replay.block_record import KIND, BlockRecord
 from simulator.replay.block_requests import NO_BLOCK, BlockRequests
 from simulator.replay.block_source import BlockSource
@@ -21,6 +22,9 @@ from simulator.schedule import BoolArray, FloatArray, IntArray
 
 OFF: Final = -1
 """A block that follows no recorded trajectory."""
+MOST_LIVES: Final = 16
+"""Lives of the longest block, and of one that reveals a mask a forward, without any retirement:
+then it goes nowhere. Traces that real decoders left never came to two."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -68,6 +72,10 @@ class BlockReplay:
         self._next[begun] = source.start[requests.recorded[begun]]
         self._end = np.full_like(self._next, OFF)
         self._end[begun] = source.start[requests.recorded[begun] + 1]
+        self._waited = 0
+        longest = int(np.diff(source.start).max(initial=1))
+        self._patience = MOST_LIVES * (longest + self.block_tokens)
+        """Forwards since a block retired, and the most there may be."""
         self.followed = self.drawn = 0
         self.apart = 0
         """Local steps that were recorded for the block, those drawn from others, and the sum of
@@ -112,8 +120,13 @@ class BlockReplay:
         """A forward of *rows* over their blocks from *left* up to *right*, all arrays [rows].
 
         A row takes the place of *slots* blocks at least. The first *stored* blocks get no logits.
-        The window begins at *left* unless at *window_left*.
+        The window begins at *left* unless at *window_left*. Raises DocumentError where no block has
+        retired for long.
         """
+        self._waited += 1
+        if self._waited > self._patience:
+            rule = f"has no block that ends, in {self._patience} forwards of these settings"
+            raise DocumentError(self.source.trace.manifest.name, [Mistake("", rule)])
         tokens = self.block_tokens
         query = (right - left) * tokens
         padded = np.maximum(query, slots * tokens)
@@ -245,6 +258,7 @@ class BlockReplay:
     def retire(self, rows: IntArray, block: IntArray) -> BoolArray:
         """Blocks become final; whether their requests are over with them, [rows]."""
         requests = self.requests
+        self._waited *= not len(rows)
         begin, end = self.starts(rows, block), self.starts(rows, block + 1)
         answer = requests.prompt_tokens[rows]
         last_place = answer + requests.output_tokens[rows]

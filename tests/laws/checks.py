@@ -114,8 +114,8 @@ def the_replica_is_never_idle_with_work(run: Played) -> None:
 def whoever_fits_joins_the_next_step(run: Played) -> None:
     """No decode step starts without a request that was waiting before and fits.
 
-    Not in batches that begin together. Arrivals during a prefill join after the decode step that follows
-    it, and arrivals at the very instant of a step boundary after the step that starts there.
+    Not in batches that begin together. Arrivals during a prefill join after the decode step that
+    follows it, and arrivals at the very instant of a step boundary after the step that starts there.
     """
     if run.deployment.batching.BEGINS_TOGETHER:
         return

@@ -273,11 +273,12 @@ def test_shipped_questions_are_sound(name: str) -> None:
     assert all("tokens_per" not in str(document["decode"]) for document in documents)
 
 
-def test_the_five_questions() -> None:
+def test_the_six_questions() -> None:
     """They are found by their names."""
     assert WHAT_IFS.names() == [
         "buffer-size",
         "gpu-generations",
+        "packed-or-synchronous",
         "store-forward",
         "uno-block",
         "wavefront-batch",

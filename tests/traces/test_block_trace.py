@@ -72,6 +72,13 @@ BROKEN: list[tuple[str, int, dict[str, Any], str]] = [
     ("steps", 1, {"window_left": 2}, "window_left is 0 to 1, the window's right end, got 2"),
     ("steps", 1, {"committed_tokens": 1}, "output_tokens is what its steps commit, 6, got 5"),
     ("steps", 1, {"prefix_tokens": -4}, "prefix_tokens is 0 to"),
+    ("blocks", 1, {"masked": [4, 2]}, "request 0 block 1: masks that are not revealed stay"),
+    ("blocks", 0, {"revealed": [2, 0]}, "request 0 block 0: a block that retires has no mask left"),
+    ("blocks", 0, {"admitted": 0}, "step 0: revealed is what the blocks' local steps say, 2, got"),
+    ("steps", 1, {"revealed": 1}, "step 1: revealed is what the blocks' local steps say, 2, got 1"),
+    ("steps", 4, {"edited": 1}, "step 4: edited is what the blocks' local steps say, 0, got 1"),
+    ("steps", 5, {"committed_tokens": 2}, "step 5: committed_tokens is 0 to 0, of the blocks that"),
+    ("steps", 3, {"committed_tokens": 5}, "committed_tokens is 0 to 4, of the blocks that retire"),
 ]
 
 
@@ -153,7 +160,7 @@ def test_everything_wrong_is_told_at_once(tmp_path: Path) -> None:
         "requests.parquet",
         "manifest.yaml",
     }
-    assert len(found) == 7
+    assert len(found) == 8
 
 
 def test_many_rows_that_break_a_rule_are_one_mistake(tmp_path: Path) -> None:

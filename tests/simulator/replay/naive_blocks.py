@@ -223,8 +223,9 @@ class Buffer:
         return 1.0 if number < 0 else 1.0 - self.text.blocks[number].masks / self.text.tokens
 
     def _is_forced(self, number: int) -> bool:
-        always = self.parameters.forced == "always"
-        return always or self._progress(number - 1) >= self.parameters.tau_semi
+        if self.parameters.forced == "always":
+            return True
+        return bool(self._progress(number - 1) >= self.parameters.tau_semi)
 
     def _may_activate(self) -> bool:
         live = len(self.storing + self.active)
@@ -269,6 +270,24 @@ class Buffer:
         if ready and number not in self.ready:
             block.finished = text.count - 1
         (self.ready.add if ready else self.ready.discard)(number)
+
+
+def run_serially(text: Text, oracle: Oracle, parameters: Any) -> None:
+    """Self-correction of one block after another (LLaDA-2.1)."""
+    text.prefill()
+    for number, block in enumerate(text.blocks):
+        block.admitted, mask_free = text.count, 0
+        while block.finished < 0:
+            frozen = mask_free >= parameters.post_edit_steps
+            text.forward("store" if frozen else "denoise", number, number + 1, 0)
+            done, left = oracle(text, number, block.masks, text.behind(number), None)
+            text.update(number, done)
+            block.masks = left
+            mask_free += done.masked == 0
+            if done.masked == 0 and (frozen or done.edited == 0):
+                block.finished = text.count - 1
+        if text.retire(number):
+            return
 
 
 def keyed(limit: int, *key: int) -> int:

@@ -9,7 +9,15 @@ from typing import Any
 from hypothesis import strategies as st
 
 from simulator import decoding
-from tests.simulator.replay.naive_blocks import Buffer, Oracle, Recorded, Text, Update, Wave
+from tests.simulator.replay.naive_blocks import (
+    Buffer,
+    Oracle,
+    Recorded,
+    Text,
+    Update,
+    Wave,
+    run_serially,
+)
 from tests.traces.hand_made import HandMade
 from tests.traces.tiny_trace import FIELDS
 from traces.block_tables import LOCAL_LISTS, SCHEMAS
@@ -28,13 +36,15 @@ class Dice:
     """In how many forwards of a dozen nothing is ready."""
     fills_after: int = 10_000
     """Forwards after which all masks are revealed (frozen blocks)."""
+    freezes_after: int = 10_000
+    """Forwards without a mask after which nothing is edited."""
 
     def __call__(
         self,
         text: Text,
         number: int,
         masked: int,
-        behind: int,
+        behind: int,  # noqa: ARG002 (of the interface)
         forced: bool | None,  # noqa: FBT001 (of the interface)
     ) -> tuple[Update, int]:
         """A local step and the masks that it leaves."""
@@ -45,7 +55,9 @@ class Dice:
             revealed = masked
         answered = block.places - masked
         again = sum(update.edited > 0 for update in block.updates)
-        changes = self.edits and again < MOST_EDITS and self.random.random() < 0.4
+        mask_free = sum(update.masked == 0 for update in block.updates)
+        may_edit = self.edits and again < MOST_EDITS and mask_free < self.freezes_after
+        changes = may_edit and self.random.random() < 0.4
         edited = self.random.randint(0, answered) if changes else 0
         agreeing = self.random.randint(0, answered - edited)
         return Update(masked, ready, revealed, edited, agreeing), masked - revealed
@@ -64,10 +76,10 @@ class Captured:
 @st.composite
 def texts(draw: st.DrawFn, dice: random.Random, tokens: int) -> list[Text]:
     """A few requests of any lengths under one limit."""
-    limit = draw(st.integers(1, 4 * tokens), label="limit")
+    limit = draw(st.integers(1, 6 * tokens), label="limit")
     made = []
     for number in range(draw(st.integers(1, 4), label="requests")):
-        ended = dice.random() < 0.7
+        ended = dice.random() < 0.75
         output = dice.randint(0, limit - 1) if ended else limit
         text = Text(number, dice.randint(1, 3 * tokens), output, ended, limit, tokens)
         text.end_at = dice.randint(1, text.blocks[text.last].places)
@@ -119,6 +131,23 @@ def buffers(draw: st.DrawFn) -> Captured:
     return Captured(_trace(made, parameters, tokens, batch, edits), made, parameters, edits)
 
 
+@st.composite
+def serial(draw: st.DrawFn) -> Captured:
+    """A trace of self-correction, which its budget ends now and then."""
+    dice, tokens, batch = _dice(draw)
+    made, most = draw(texts(dice, tokens)), draw(BUDGETS, label="post_edit_steps")
+    given = {"policy": "joint-threshold", "trace": "random", "block": tokens}
+    parameters = decoding.policy("joint-threshold").Parameters(**given, post_edit_steps=most)
+    edits = True
+    oracle = Dice(dice, edits, draw(st.integers(0, 8)), freezes_after=most)
+    for text in made:
+        run_serially(text, oracle, parameters)
+    return Captured(_trace(made, parameters, tokens, batch, edits), made, parameters, edits)
+
+
+BUDGETS = st.integers(1, 5)
+
+
 def _dice(draw: st.DrawFn) -> tuple[random.Random, int, int]:
     dice = random.Random(draw(st.integers(0, 10**6), label="seed"))  # noqa: S311 (no secret)
     return dice, draw(st.integers(1, 6), label="block"), draw(st.integers(1, 3), label="batch")
@@ -147,10 +176,11 @@ def buffer_parameters(tokens: int) -> st.SearchStrategy[dict[str, Any]]:
             "policy": st.just("block-buffer"),
             "trace": st.just("random"),
             "block": st.just(tokens),
-            "buffer": st.integers(1, 4),
-            "tau_add": shares,
+            "buffer": st.sampled_from([1, 2, 2, 3, 3, 4]),
+            "tau_add": st.sampled_from([0.0, 0.1, 0.1, 0.5, 0.9, 1.0]),
             "tau_semi": shares,
-            "tau_stable": shares,
+            # Anything above 0 keeps all but complete blocks from being followed by another one.
+            "tau_stable": st.sampled_from([0.0, 0.0, 0.0, 0.0, 0.5, 1.0]),
             "post_edit_steps": st.integers(1, 5),
             "forced": st.sampled_from(["semi-complete", "always"]),
         }
@@ -248,6 +278,9 @@ def naive_again(captured: Captured, parameters: Any, *, batch: int, exact: bool)
     oracle = Recorded(captured.texts)
     if parameters.policy == "gwd":
         run_wave(made, oracle, parameters, batch)
+    elif parameters.policy == "joint-threshold":
+        for text in made:
+            run_serially(text, oracle, parameters)
     else:
         for text in made:
             Buffer(text, oracle, parameters, edits=captured.edits).run()

@@ -30,7 +30,13 @@ OTHERS = [
     ("ref-gwd-synchronous-b32", "gwd-w3-t0.3-synchronous"),
     ("ref-gwd-w4-t0.0", "gwd-w3-t0.3-synchronous"),
 ]
+# Packed rows never wait, and what a finished block does while it waits is on record only of others.
+WAITING = {
+    ("ref-gwd-w3-t0.3", "gwd-w3-t0.3-synchronous"): 0.07,
+    ("ref-gwd-w2-t0.6", "gwd-w3-t0.3-synchronous"): 0.065,
+}
 CASES = [(source, target) for source, targets in SOURCES.items() for target in targets] + OTHERS
+CASES += list(WAITING)
 EVERY_SOURCE = {
     name: WAVES if name.startswith("ref-gwd") else BUFFERS
     for name in NAMES
@@ -39,7 +45,7 @@ EVERY_SOURCE = {
 AIM = 0.05
 # What a block does behind several unfinished ones is rare in a trace of fewer live blocks, and
 # these ask for just that.
-FURTHER = {
+GUESSED = {
     ("ref-gwd-w2-t0.6", "gwd-w4-t0.1"): 0.055,
     ("ref-block-buffer-n3-a0.1-m0.7", "block-buffer-n4-a0.7"): 0.055,
 }
@@ -67,10 +73,10 @@ def test_tokens_per_forward_are_those_of_the_real_decoder(source: str, target: s
 
     assert found.replay == "counterfactual"
     assert found.warnings[0].startswith("counterfactual (")
-    assert abs(error(source, target)) <= FURTHER.get((source, target), AIM)
+    assert abs(error(source, target)) <= (GUESSED | WAITING).get((source, target), AIM)
 
 
-@pytest.mark.parametrize("case", FURTHER)
+@pytest.mark.parametrize("case", GUESSED)
 def test_what_is_further_off_is_warned_of(case: tuple[str, str]) -> None:
     """More live blocks than the trace has are called a guess; and it is further off, indeed."""
     assert abs(error(*case)) > AIM
@@ -113,7 +119,7 @@ def test_the_error_told_is_the_error_made() -> None:
 
     assert np.percentile(errors[False], 90) <= COUNTERFACTUAL_ERROR
     assert np.percentile(errors[True], 90) <= GUESSED_ERROR
-    assert COUNTERFACTUAL_ERROR < np.percentile(errors[True], 90)
+    assert np.percentile(errors[True], 90) > COUNTERFACTUAL_ERROR
 
 
 @pytest.mark.parametrize("source", SOURCES)

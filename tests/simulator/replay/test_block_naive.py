@@ -1,4 +1,6 @@
-"""Replay of wavefronts and buffers against a machine that has one request, block, number at a time.
+"""Replay against a machine that has one request, one block and one number at a time.
+
+Wavefronts, buffers and self-correction in single blocks.
 
 Traces are random: windows, gates and thresholds, several live blocks, edits that re-open blocks,
 answers that end anywhere or never.
@@ -14,10 +16,12 @@ from simulator.replay.block_record import BlockTables
 from simulator.replay.block_summary import ReplayedBlocks, replay_blocks
 from tests.simulator.replay.naive_blocks import Text
 from tests.simulator.replay.random_blocks import (
+    BUDGETS,
     Captured,
     buffer_parameters,
     buffers,
     naive_again,
+    serial,
     wave_parameters,
     waves,
 )
@@ -91,21 +95,21 @@ def check_changed(captured: Captured, parameters: Any, batch: int) -> ReplayedBl
     return found
 
 
-@settings(max_examples=80)
+@settings(max_examples=50)
 @given(captured=waves())
 def test_a_captured_wavefront_is_repeated(captured: Captured) -> None:
     """Whatever the random decoder did."""
     check_captured(captured)
 
 
-@settings(max_examples=80)
+@settings(max_examples=50)
 @given(captured=buffers())
 def test_a_captured_buffer_is_repeated(captured: Captured) -> None:
     """Whatever the random decoder did."""
     check_captured(captured)
 
 
-@settings(max_examples=120)
+@settings(max_examples=100)
 @given(captured=waves(), data=st.data())
 def test_a_wavefront_under_any_other_parameters(captured: Captured, data: st.DataObject) -> None:
     """Window, gate, batching and batch of the replay are any others."""
@@ -114,9 +118,19 @@ def test_a_wavefront_under_any_other_parameters(captured: Captured, data: st.Dat
     check_changed(captured, replace(captured.parameters, **drawn), batch)
 
 
-@settings(max_examples=120)
+@settings(max_examples=100)
 @given(captured=buffers(), data=st.data())
 def test_a_buffer_under_any_other_parameters(captured: Captured, data: st.DataObject) -> None:
     """Slots, thresholds, the budget of edits and who is forced are any others."""
     drawn = data.draw(buffer_parameters(captured.parameters.block), label="replayed")
     check_changed(captured, replace(captured.parameters, **drawn), 1)
+
+
+@settings(max_examples=50)
+@given(captured=serial(), data=st.data())
+def test_self_correction_under_any_budget(captured: Captured, data: st.DataObject) -> None:
+    """As captured, and where another budget freezes blocks earlier or later."""
+    check_captured(captured)
+
+    steps = data.draw(BUDGETS, label="replayed")
+    check_changed(captured, replace(captured.parameters, post_edit_steps=steps), 1)

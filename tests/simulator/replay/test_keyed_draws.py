@@ -30,9 +30,7 @@ def test_many_keys_at_once_are_each_of_them_alone(limits: list[int], part: int) 
 
     drawn = keyed_draws.below(np.array(limits), part, numbers)
 
-    assert drawn.tolist() == [
-        keyed(limit, part, number) for number, limit in enumerate(limits)
-    ]
+    assert drawn.tolist() == [keyed(limit, part, number) for number, limit in enumerate(limits)]
     assert (drawn < limits).all()
     assert (drawn >= 0).all()
 
