@@ -7,8 +7,9 @@ import numpy as np
 
 from simulator.blocks import BlockCount, BlockParameters, Share, block_steps, prefilled_tokens
 from simulator.decoding import Replays, Setting, Uses
-from simulator.replay.block_replay import BlockReplay, Updates
+from simulator.replay.block_replay import BlockReplay
 from simulator.replay.running_set import RunningSet
+from simulator.replay.trajectories import Updates
 from simulator.request import Request
 from simulator.schedule import BoolArray, FloatArray, IntArray, Pass, Schedule, loads
 

@@ -29,4 +29,4 @@ def schedule(request: Request, parameters: Parameters, setting: Setting) -> Sche
 
 def replay(blocks: BlockReplay, parameters: Parameters) -> None:  # noqa: ARG001 (the interface)
     """A canvas ends where its recorded trajectory does: entropies are not on record."""
-    replay_serially(blocks, blocks.has_ended, store="separate")
+    replay_serially(blocks, blocks.trajectories.has_ended, store="separate")

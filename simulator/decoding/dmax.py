@@ -31,4 +31,4 @@ def schedule(request: Request, parameters: Parameters, setting: Setting) -> Sche
 
 def replay(blocks: BlockReplay, parameters: Parameters) -> None:  # noqa: ARG001 (the interface)
     """A block ends where its trajectory does: how sure its tokens were is not on record."""
-    replay_serially(blocks, blocks.has_ended, store="fused")
+    replay_serially(blocks, blocks.trajectories.has_ended, store="fused")

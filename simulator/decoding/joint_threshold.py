@@ -7,8 +7,9 @@ import numpy as np
 
 from simulator.blocks import Block, BlockParameters, block_steps, prefilled_tokens
 from simulator.decoding import Replays, Setting, Uses
-from simulator.replay.block_replay import BlockReplay, Updates
+from simulator.replay.block_replay import BlockReplay
 from simulator.replay.serial import replay_serially
+from simulator.replay.trajectories import Updates
 from simulator.request import Request
 from simulator.schedule import BoolArray, Pass, Schedule, loads
 

@@ -9,6 +9,7 @@ from typing import Final
 
 import numpy as np
 
+from simulator.replay.trajectories import Updates
 from simulator.schedule import IntArray
 from traces.block_tables import KINDS, LOCAL_LISTS
 
@@ -71,11 +72,11 @@ class BlockRecord:
         self.forwards.append(columns)
         self.count[rows] += 1
 
-    def update(self, row: IntArray, block: IntArray, **counts: IntArray) -> None:
-        """What the last forward did to blocks; all arrays are [blocks], the LOCAL_LISTS too."""
-        self.updates.append({"row": row, "block": block, **counts})
+    def update(self, done: Updates) -> None:
+        """What the last forward did to blocks."""
+        self.updates.append(vars(done))
         for name in ("revealed", "edited"):
-            np.add.at(self.forwards[-1][name], row, counts[name])
+            np.add.at(self.forwards[-1][name], done.row, getattr(done, name))
 
     def admit(self, rows: IntArray, block: IntArray) -> None:
         """Blocks join from the next forward on."""

@@ -80,7 +80,7 @@ def replay_blocks(trace: BlockTrace, settings: Mapping[str, object]) -> Replayed
         is_counterfactual=changed,
     )
     decoding.policy(policy).replay(blocks, parameters)
-    tables = blocks.record.tables()
+    tables, taken = blocks.record.tables(), blocks.trajectories
     prefills, decodes = _forwards(tables)
     replay = "counterfactual" if changed else "exact"
     if not changed and (apart := difference(trace, tables)):
@@ -99,8 +99,8 @@ def replay_blocks(trace: BlockTrace, settings: Mapping[str, object]) -> Replayed
         batch_forwards=_batch_forwards(batches, prefills, decodes),
         tokens_per_forward=float(tables.steps["committed_tokens"].sum() / decodes.sum()),
         blocks_live=float(live[tables.steps["kind"] != KIND["prefill"]].mean()),
-        local_steps=blocks.followed + blocks.drawn,
-        drawn_share=blocks.drawn / max(1, blocks.followed + blocks.drawn),
+        local_steps=taken.followed + taken.drawn,
+        drawn_share=taken.drawn / max(1, taken.followed + taken.drawn),
         accuracy=verdict if replay == "exact" else dict.fromkeys(verdict),
         warnings=(*pace.warnings(), *_of_trace(trace)),
         tables=tables,

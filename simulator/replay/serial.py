@@ -6,7 +6,8 @@ from typing import Literal
 import numpy as np
 
 from simulator.replay.block_record import KIND
-from simulator.replay.block_replay import BlockReplay, Updates
+from simulator.replay.block_replay import BlockReplay
+from simulator.replay.trajectories import Updates
 from simulator.schedule import BoolArray, IntArray
 
 Store = Literal["separate", "fused", "within"]

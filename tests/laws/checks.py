@@ -115,7 +115,7 @@ def whoever_fits_joins_the_next_step(run: Played) -> None:
     """No decode step starts without a request that was waiting before and fits.
 
     Not in batches that begin together. Arrivals during a prefill join after the decode step that
-    follows it, and arrivals at the very instant of a step boundary after the step that starts there.
+    follows it, arrivals at the very instant of a step boundary after the step that starts there.
     """
     if run.deployment.batching.BEGINS_TOGETHER:
         return

@@ -187,7 +187,7 @@ def test_other_policies_parameters_as_captured(policy: str, name: str) -> None:
 
     check_laws(blocks, parameters, policy)
     if shipped(name).manifest.policy == policy:
-        assert blocks.drawn == 0
+        assert blocks.trajectories.drawn == 0
 
 
 @pytest.mark.parametrize(("policy", "name"), pairs()[::5])
