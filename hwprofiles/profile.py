@@ -12,6 +12,7 @@ from hwprofiles.curves.attention import AttentionCurve
 from hwprofiles.curves.attention_table import AttentionTableCurve
 from hwprofiles.curves.gemm import GemmCurve
 from hwprofiles.curves.gemm_by_rows import GemmByRowsCurve
+from hwprofiles.curves.gemm_by_shape import GemmByShapeCurve
 from hwprofiles.curves.moe import GroupedMoeCurve
 from hwprofiles.curves.streaming import StreamingCurve
 from hwprofiles.provenance import Residual, Source
@@ -22,7 +23,7 @@ __all__ = ["HardwareProfile", "Kernels", "Peaks", "Residual", "Source"]
 
 
 AnyAttentionCurve = Annotated[AttentionCurve | AttentionTableCurve, Field(discriminator="form")]
-DenseCurve = Annotated[GemmCurve | GemmByRowsCurve, Field(discriminator="form")]
+DenseCurve = Annotated[GemmCurve | GemmByRowsCurve | GemmByShapeCurve, Field(discriminator="form")]
 """Closed forms or tables, by their `form`."""
 
 

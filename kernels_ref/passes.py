@@ -206,13 +206,13 @@ class Decoder:
         change: torch.Tensor | None = None
         layers = zip(self.shape.unrolled, self.weights.layers, strict=True)
         for index, ((group, shape), weights) in enumerate(layers):
-            x, residual = _into_block(change, residual, weights.attention_norm)
+            x, residual = self._into_block(change, residual, weights.attention_norm)
             if index in tapped:
                 streams.append(residual)
             attended = self._attend(x, shape, weights, batch, stores[index], plans[group])
-            x, residual = add_rms_norm(attended, residual, weights.ffn_norm)
+            x, residual = self._into_block(attended, residual, weights.ffn_norm)
             change = self._mix(x, shape, weights, batch)
-        states, residual = _into_block(change, residual, self.weights.final_norm)
+        states, residual = self._into_block(change, residual, self.weights.final_norm)
         if len(self.weights.layers) in tapped:
             streams.append(residual)
         return states, streams
@@ -228,8 +228,19 @@ class Decoder:
     ) -> torch.Tensor:
         """Attention of one layer over what *store* makes of the new keys and values."""
         query, key, value = self._heads(self._project(x, weights.qkv, batch), shape, weights, batch)
-        out = attention(query, *store(key, value), plan)
+        out = self._over_keys(query, key, value, store, plan)
         return self._project(out.reshape(len(x), -1), weights.output, batch)
+
+    def _over_keys(
+        self,
+        query: torch.Tensor,
+        key: torch.Tensor,
+        value: torch.Tensor,
+        store: Store,
+        plan: AttentionPlan,
+    ) -> torch.Tensor:
+        """Attention alone, the new keys and values stored first."""
+        return attention(query, *store(key, value), plan)
 
     def _heads(
         self, qkv: torch.Tensor, shape: LayerShape, weights: LayerWeights, batch: Batch
@@ -260,8 +271,12 @@ class Decoder:
 
     def _feed_forward(self, x: torch.Tensor, weights: FeedForward, batch: Batch) -> torch.Tensor:
         """A dense SwiGLU."""
-        inner = swiglu(self._project(x, weights.gate_up, batch))
+        inner = self._gated(self._project(x, weights.gate_up, batch))
         return self._project(inner, weights.down, batch)
+
+    def _gated(self, gate_up: torch.Tensor) -> torch.Tensor:
+        """The gate between the two products of a feed-forward."""
+        return swiglu(gate_up)
 
     def _experts(
         self, x: torch.Tensor, shape: ExpertShape, weights: ExpertWeights, batch: Batch
@@ -272,6 +287,14 @@ class Decoder:
         if weights.shared is None:
             return routed
         return routed + self._feed_forward(x, weights.shared, batch)
+
+    def _into_block(
+        self, change: torch.Tensor | None, residual: torch.Tensor, weight: torch.Tensor
+    ) -> tuple[torch.Tensor, torch.Tensor]:
+        """(normalised input, residual stream), once the last block's *change*, if any, is added."""
+        if change is None:
+            return rms_norm(residual, weight), residual
+        return add_rms_norm(change, residual, weight)
 
     def _project(self, x: torch.Tensor, projection: Projection, batch: Batch) -> torch.Tensor:
         """A fused linear, with its adapters onto it where the pass runs them."""
@@ -310,12 +333,3 @@ def cached(
     for whole, new in zip(kept, (key, value), strict=True):
         scatter_kv(whole, new, batch.prefix_tokens, batch.query_tokens)
     return kept
-
-
-def _into_block(
-    change: torch.Tensor | None, residual: torch.Tensor, weight: torch.Tensor
-) -> tuple[torch.Tensor, torch.Tensor]:
-    """(normalised input, residual stream), once the last block's *change*, if any, is added."""
-    if change is None:
-        return rms_norm(residual, weight), residual
-    return add_rms_norm(change, residual, weight)

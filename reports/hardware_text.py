@@ -137,6 +137,10 @@ def _parameter(name: str, value: Any) -> Iterator[str]:  # noqa: ANN401 (a curve
             yield f"{key} {unit} {ends}"
     elif isinstance(value, str):
         yield f"{name} {value}"
+    elif name == "matrices":
+        for each in value:
+            ends = "..".join(seconds(each["seconds"][end]) for end in (0, -1))
+            yield f"{each['n']} x {each['k']} {ends}"
     elif isinstance(value, list):
         first, last = (quantity(name, value[end])[1] for end in (0, -1))
         yield f"{quantity(name, value[0])[0]} {first}..{last}"

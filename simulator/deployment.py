@@ -189,7 +189,9 @@ def _pace(
 ) -> Pace | BlockPace:
     decode, repeats = scenario.decode, scenario.workload.kind == captured_workload.KIND
     if isinstance(captured, BlockTrace):
-        return BlockPace(captured, decode.policy, _with_store(decode, engine), repeats)
+        together = scenario.batching.max_batch or engine.max_batch, scenario.workload.concurrency
+        stored = _with_store(decode, engine)
+        return BlockPace(captured, decode.policy, stored, repeats, min(together))
     if isinstance(decode, ChainParameters):
         return pace_of(decode, acceptance, captured, repeats=repeats)
     if isinstance(decode, BlockParameters):

@@ -63,7 +63,7 @@ class EngineProfile:
     source: str
     overhead: Overhead = field(default_factory=Overhead)
     calibration: Calibration | None = None
-    batching: Literal["static", "continuous"] = "continuous"
+    batching: Literal["static", "continuous", "draining"] = "continuous"
     max_batch: Count = 256
     memory_utilisation: Ratio = 0.9
     """Share of the GPU's memory for weights, workspace and KV cache."""
@@ -81,6 +81,8 @@ class EngineProfile:
     prefill_chunk_tokens: Count | None = None
     """Prompt tokens of one request per prefill forward; whole prompts when absent."""
     prefill_batch_tokens: Count = 16384
+    row_layout: Literal["packed", "padded"] = "packed"
+    """Padded: every row of a forward is as wide as the widest, in all but attention."""
     graph_batches: tuple[Count, ...] = ()
     """Batch sizes with a CUDA graph; a smaller batch is padded up to the next one."""
 

@@ -79,8 +79,8 @@ class StepLoad:
 
     loads: IntArray
     prefill: bool = False
-    padding: float = 1.0
-    """GEMM rows computed over GEMM rows asked for (CUDA-graph buckets)."""
+    padding: float | FloatArray = 1.0
+    """GEMM rows computed over GEMM rows asked for, of every step (CUDA-graph buckets, padding)."""
 
     def total(self, which: int) -> FloatArray:
         """Sum over the batch, [steps]."""

@@ -96,6 +96,9 @@ def _told(error: ValidationError) -> Iterator[tuple[str, str]]:
 
 def _table(path: Path, entry: TableFile) -> pa.Table:
     """The table at *path* if its bytes are those that the manifest means; raises TraceError."""
+    # A pipe would be waited for.
+    if path.is_fifo():
+        raise _wrong(path, "is a pipe, and no file")
     try:
         content = path.read_bytes()
         found = hashlib.sha256(content).hexdigest()

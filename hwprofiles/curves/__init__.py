@@ -5,6 +5,7 @@ from hwprofiles.curves.attention import AttentionCurve
 from hwprofiles.curves.attention_table import AttentionTableCurve
 from hwprofiles.curves.gemm import GemmCurve
 from hwprofiles.curves.gemm_by_rows import GemmByRowsCurve
+from hwprofiles.curves.gemm_by_shape import GemmByShapeCurve
 from hwprofiles.curves.moe import GroupedMoeCurve
 from hwprofiles.curves.streaming import StreamingCurve
 
@@ -13,6 +14,7 @@ __all__ = [
     "AttentionCurve",
     "AttentionTableCurve",
     "GemmByRowsCurve",
+    "GemmByShapeCurve",
     "GemmCurve",
     "GroupedMoeCurve",
     "StreamingCurve",

@@ -25,7 +25,7 @@ class AttentionTableCurve:
 
     CPU libraries change their blocking with rows and keys, and their soft-max, which no product
     hides, does not depend on the head size; so no roofline describes them. row_s is what a query
-    row costs once: packing, storing, writing out.
+    row costs once: packing, storing, writing out; sequence_s what a sequence does.
     """
 
     __pydantic_config__: ClassVar[ConfigDict] = ConfigDict(extra="forbid")
@@ -42,6 +42,8 @@ class AttentionTableCurve:
     residual: Residual
     domain: Domain
     source: Source
+    sequence_s: NonNegative = 0.0
+    """What a sequence costs however short: a call of its own where lengths differ."""
 
     def __post_init__(self) -> None:
         """Raise ValueError where no head size is tabulated."""
@@ -66,7 +68,8 @@ class AttentionTableCurve:
         else:
             pieces, sizes = kv_heads * keys, queries * (query_heads / kv_heads)
         each_s = at_head_dim(self.by_head_dim, head_dim, np.maximum(sizes, 1.0))
-        work = (pieces * each_s + query_heads * queries * self.row_s).sum(axis=0)
+        rows_s = query_heads * queries * self.row_s + self.sequence_s * (queries > 0)
+        work = (pieces * each_s + rows_s).sum(axis=0)
         launch = np.where(keys.max(axis=0, initial=0.0) > 0, self.launch_s, 0.0)
         seconds = launch + work
         shape = HeadShape(query_heads, kv_heads, head_dim, kv_element_bytes)

@@ -7,21 +7,34 @@ import numpy as np
 import numpy.typing as npt
 from pydantic import ConfigDict
 
+from hwprofiles.curves.by_head_dim import SizeTable
 from hwprofiles.curves.smooth import outside_domain
 from hwprofiles.kernel_time import KernelTime
 from hwprofiles.provenance import Residual, Source
-from hwprofiles.quantities import Domain, Positive, Text
+from hwprofiles.quantities import Domain, FloatArray, Positive, Text
 
 
 @dataclass(frozen=True)
 class OperationCost:
-    """t = launch + bytes/bandwidth of one operation that was timed on its own."""
+    """t = launch + bytes/bandwidth of one operation that was timed on its own, or its table.
+
+    A table takes in what a closed form cannot: a CPU that goes from one cache to the next.
+    """
 
     __pydantic_config__: ClassVar[ConfigDict] = ConfigDict(extra="forbid")
 
     launch_s: Positive
     memory_bytes_per_s: Positive
     residual: Residual
+    table: SizeTable | None = None
+    """Seconds by bytes, where there is one."""
+
+    def seconds(self, moved_bytes: FloatArray) -> FloatArray:
+        """Time to move *moved_bytes*, above zero."""
+        if self.table is not None:
+            return self.table.lookup(moved_bytes)
+        closed: FloatArray = self.launch_s + moved_bytes / self.memory_bytes_per_s
+        return closed
 
 
 @dataclass(frozen=True)
@@ -58,10 +71,15 @@ class StreamingCurve:
         """
         moved = np.asarray(bytes_moved, dtype=np.float64)
         own = (self.operations or {}).get(operation)
+        nothing = np.zeros(moved.shape)
         memory = moved / (own or self).memory_bytes_per_s
+        if own is not None and own.table is not None:
+            present = moved > 0
+            seconds = np.where(present, own.table.lookup(np.where(present, moved, 1.0)), 0.0)
+            memory = np.minimum(memory, seconds)
+            return KernelTime(seconds, nothing, memory, nothing, seconds - memory)
         alone = own.launch_s if own else self.launch_s + row_bytes / self.row_bytes_per_s
         launch = np.where(moved > 0, alone, 0.0)
-        nothing = np.zeros(moved.shape)
         return KernelTime(
             seconds=launch + memory,
             compute_s=nothing,

@@ -13,6 +13,7 @@ from hwprofiles.curves.attention import AttentionCurve
 from hwprofiles.curves.attention_table import AttentionTableCurve
 from hwprofiles.curves.gemm import GemmCurve
 from hwprofiles.curves.gemm_by_rows import GemmByRowsCurve
+from hwprofiles.curves.gemm_by_shape import GemmByShapeCurve
 from hwprofiles.curves.moe import GroupedMoeCurve
 from hwprofiles.curves.streaming import StreamingCurve
 from hwprofiles.fitting.all_reduce import tabulate
@@ -22,6 +23,7 @@ from hwprofiles.fitting.choice import best
 from hwprofiles.fitting.device import Device
 from hwprofiles.fitting.gemm import WEIGHT_ELEMENT_BYTES, fit_gemm
 from hwprofiles.fitting.gemm_by_rows import fit_gemm_by_rows
+from hwprofiles.fitting.gemm_by_shape import fit_gemm_by_shape
 from hwprofiles.fitting.judging import NOT_YET_JUDGED, column
 from hwprofiles.fitting.moe import fit_moe
 from hwprofiles.fitting.points import (
@@ -46,8 +48,9 @@ LEAST_POINTS = 20
 ELEMENT_BYTES = {"bf16": 2.0, "fp32": 4.0, "fp8": 2.0}
 PENDING = Source(kind="fitted", text="pending")
 
-DenseCurves = dict[str, GemmCurve | GemmByRowsCurve]
-DenseFit = Callable[[Points], GemmCurve | GemmByRowsCurve]
+AnyDense = GemmCurve | GemmByRowsCurve | GemmByShapeCurve
+DenseCurves = dict[str, AnyDense]
+DenseFit = Callable[[Points], AnyDense]
 AnyAttention = AttentionCurve | AttentionTableCurve
 AttentionFit = Callable[[Points], AnyAttention]
 
@@ -203,6 +206,11 @@ class Measured:
         def by_rows(points: Points) -> GemmByRowsCurve:
             return fit_gemm_by_rows(points, weights=weights, launch=scale.launch, source=PENDING)
 
+        def by_shape(points: Points) -> GemmByShapeCurve:
+            return fit_gemm_by_shape(points, weights=weights, source=PENDING)
+
+        if self.device.one_model:
+            return {"table by shape": by_shape}
         tables: dict[str, DenseFit] = {"table by rows": by_rows} if self.device.tabulates else {}
         return {"closed form": closed, **tables}
 
@@ -243,12 +251,15 @@ class Measured:
         if not self.device.tabulates:
             return {}
 
+        scale = self.scale
+        search = scale.attention_sequences if self.device.one_model else scale.attention_rows
+
         def tabulated(points: Points) -> AttentionTableCurve:
             return fit_attention_table(
                 points,
                 by="keys" if is_causal else "rows",
                 element_bytes=ELEMENT_BYTES[precision],
-                search=self.scale.attention_rows,
+                search=search,
                 source=PENDING,
             )
 
@@ -308,6 +319,7 @@ class Measured:
                 self._unseen(rows, "elementwise"),
                 self.scale,
                 self.source("elementwise", Points(rows, self._unseen(rows, "elementwise"))),
+                tabulates=self.device.one_model,
             )
         by_row = rows["row_bytes"].to_numpy() > 0
         streams, row_kernels = rows[~by_row], rows[by_row]

@@ -40,6 +40,8 @@ def predicted_s(
             head_dim=int(head_dim),
             kv_element_bytes=element_bytes,
         ).seconds
+    if isinstance(curve, AttentionTableCurve):
+        found += curve.sequence_s * (batch - 1)
     return found
 
 

@@ -82,6 +82,7 @@ def _tables(points: pd.DataFrame, curve: AttentionTableCurve) -> dict[int, SizeT
         mine = points[points["head_dim"] == head_dim]
         pieces, sizes = _pieces(mine, curve.by)
         fixed_s = curve.launch_s + _query_rows(mine) * curve.row_s
+        fixed_s += column(mine, "sequences") * curve.sequence_s
         known, times = rising_table(sizes, pieces, seconds(mine), fixed_s)
         if len(known) >= LEAST_SIZES:
             made[int(head_dim)] = SizeTable(sizes=known, seconds=times)

@@ -39,6 +39,9 @@ class Device:
     """
     tabulates: bool = False
     """Whether a table by rows is tried for products beside the closed form."""
+    one_model: bool = False
+    """Whether the points are all sizes of one model: products and row kernels are tables of them,
+    since nothing in between is asked for."""
     environment: Mapping[str, str] | None = None
     points: str | None = None
     notes: Mapping[str, str] = field(default_factory=dict)

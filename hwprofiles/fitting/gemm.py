@@ -7,6 +7,7 @@ import pandas as pd
 
 from hwprofiles.curves.gemm import GemmCurve
 from hwprofiles.curves.gemm_by_rows import GemmByRowsCurve
+from hwprofiles.curves.gemm_by_shape import GemmByShapeCurve
 from hwprofiles.fitting.judging import NOT_YET_JUDGED, column, residual, span
 from hwprofiles.fitting.points import Points, seconds
 from hwprofiles.fitting.search import Search, fit, starts
@@ -19,7 +20,9 @@ WEIGHT_ELEMENT_BYTES = {"bf16": 2.0, "fp8": 1.0, "fp32": 4.0}
 ACTIVATION_ELEMENT_BYTES = {"bf16": 2.0, "fp8": 3.0, "fp32": 4.0}
 
 
-def predicted_s(curve: GemmCurve | GemmByRowsCurve, rows: pd.DataFrame) -> FloatArray:
+def predicted_s(
+    curve: GemmCurve | GemmByRowsCurve | GemmByShapeCurve, rows: pd.DataFrame
+) -> FloatArray:
     """What *curve* says for each row of m, n, k."""
     return curve.time(column(rows, "m"), column(rows, "n"), column(rows, "k")).seconds
 

@@ -88,6 +88,15 @@ class Scale:
         }
 
     @property
+    def attention_sequences(self) -> Mapping[str, Search]:
+        """The same where every sequence is a call of its own."""
+        launch_s = self.launch_s
+        return {
+            **self.attention_rows,
+            "sequence_s": Search(launch_s, launch_s / 1e3, 1e2 * launch_s),
+        }
+
+    @property
     def moe(self) -> Mapping[str, Search]:
         """Of a mixture-of-experts module."""
         return {

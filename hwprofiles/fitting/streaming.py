@@ -7,9 +7,11 @@ import numpy as np
 import numpy.typing as npt
 import pandas as pd
 
+from hwprofiles.curves.by_head_dim import SizeTable
 from hwprofiles.curves.streaming import OperationCost, StreamingCurve
 from hwprofiles.fitting.judging import NOT_YET_JUDGED, column, residual, span
 from hwprofiles.fitting.points import Points, seconds
+from hwprofiles.fitting.rising_table import rising_table
 from hwprofiles.fitting.scale import Scale
 from hwprofiles.fitting.search import Search, fit, significant, starts
 from hwprofiles.provenance import Source
@@ -30,17 +32,22 @@ def predicted_s(curve: StreamingCurve, rows: pd.DataFrame) -> FloatArray:
     found: FloatArray = fixed + column(rows, "bytes_moved") / curve.memory_bytes_per_s
     for name, own in (curve.operations or {}).items():
         mine = (rows["operation"] == name).to_numpy()
-        moved = column(rows, "bytes_moved")[mine]
-        found[mine] = own.launch_s + moved / own.memory_bytes_per_s
+        found[mine] = own.seconds(column(rows, "bytes_moved")[mine])
     return found
 
 
 def fit_operations(
-    rows: pd.DataFrame, unseen: npt.NDArray[np.bool_], scale: Scale, source: Source
+    rows: pd.DataFrame,
+    unseen: npt.NDArray[np.bool_],
+    scale: Scale,
+    source: Source,
+    *,
+    tabulates: bool = False,
 ) -> StreamingCurve:
     """The curve of *rows* that name their operation: streams, and a cost for each of the others.
 
-    An operation has no row term: its launch, its own, holds what a row takes.
+    An operation has no row term: its launch, its own, holds what a row takes. With *tabulates*
+    each has a table by its bytes beside.
     """
     is_stream = rows["operation"].str.endswith(f" {STREAM}").to_numpy()
     base = fit_streaming(
@@ -50,7 +57,7 @@ def fit_operations(
         source=source,
     )
     operations = {
-        str(name): _operation(base, Points(mine, unseen[mine.index]), scale)
+        str(name): _operation(base, Points(mine, unseen[mine.index]), scale, tabulates=tabulates)
         for name, mine in rows.reset_index(drop=True)[~is_stream].groupby("operation")
         if len(mine) >= LEAST_OF_OPERATION
     }
@@ -60,17 +67,32 @@ def fit_operations(
     return replace(curve, residual=residual(predicted_s(curve, judges), seconds(judges)))
 
 
-def _operation(base: StreamingCurve, points: Points, scale: Scale) -> OperationCost:
+def _operation(
+    base: StreamingCurve, points: Points, scale: Scale, *, tabulates: bool
+) -> OperationCost:
     """Launch and bandwidth of one operation; rows are left to them."""
     alone = replace(points, table=points.table.assign(row_bytes=0.0))
     made = fit_streaming(
         alone, search=scale.streaming, row_bytes_per_s=base.row_bytes_per_s, source=base.source
     )
-    return OperationCost(
+    own = OperationCost(
         launch_s=made.launch_s,
         memory_bytes_per_s=made.memory_bytes_per_s,
         residual=made.residual,
     )
+    return _tabulated(own, points) if tabulates else own
+
+
+def _tabulated(own: OperationCost, points: Points) -> OperationCost:
+    """*own* with a table of the seen *points*, judged on the others."""
+    seen, judges = points.seen, points.judges
+    moved = column(seen, "bytes_moved")
+    if len(np.unique(moved)) < LEAST_OF_OPERATION:
+        return own
+    sizes, times = rising_table(moved, np.ones(len(seen)), seconds(seen), 0.0)
+    made = replace(own, table=SizeTable(sizes, times))
+    judged_s = made.seconds(column(judges, "bytes_moved"))
+    return replace(made, residual=residual(judged_s, seconds(judges)))
 
 
 def fit_streaming(

@@ -38,8 +38,17 @@ class Packed:
         return Batch(seen.rows, self.widest, self.positions, *lengths, gate)
 
 
-def packed(queries: Queries, *, mask_token: int, capacity_tokens: int) -> Packed:
-    """The *queries* of a batch; dummies behind the end of the cache have no place and are cut."""
+def packed(
+    queries: Queries,
+    *,
+    mask_token: int,
+    capacity_tokens: int,
+    device: torch.device | None = None,
+) -> Packed:
+    """The *queries* of a batch on *device*, the CPU if None.
+
+    Dummies behind the end of the cache have no place and are cut.
+    """
     widest = max(query.padded for query in queries if query is not None)
     widest = min(widest, capacity_tokens)
     rows = len(queries)
@@ -58,17 +67,19 @@ def packed(queries: Queries, *, mask_token: int, capacity_tokens: int) -> Packed
         if query is not None and query.tree is not None:
             positions[row, : len(query.tokens)] = query.tree.positions
     return Packed(
-        torch.from_numpy(tokens),
-        torch.from_numpy(positions),
-        _visibility(queries, lengths, horizon),
-        torch.from_numpy(gate) if gate.any() else None,
+        torch.from_numpy(tokens).to(device),
+        torch.from_numpy(positions).to(device),
+        _visibility(queries, lengths, horizon, device),
+        torch.from_numpy(gate).to(device) if gate.any() else None,
     )
 
 
-def _visibility(queries: Queries, lengths: IntArray, horizon: IntArray) -> Visibility:
-    prefix_tokens, query_tokens = torch.from_numpy(lengths)
+def _visibility(
+    queries: Queries, lengths: IntArray, horizon: IntArray, device: torch.device | None
+) -> Visibility:
+    prefix_tokens, query_tokens = torch.from_numpy(lengths).to(device)
     if all(query is None or query.tree is None for query in queries):
-        return up_to(prefix_tokens, query_tokens, torch.from_numpy(horizon))
+        return up_to(prefix_tokens, query_tokens, torch.from_numpy(horizon).to(device))
     first = np.array([_first(query) for query in queries])
     widest = max(query.right - start for query, start in zip(queries, first, strict=True) if query)
     ancestors = np.zeros((*horizon.shape, int(widest)), dtype=np.bool_)
@@ -76,9 +87,8 @@ def _visibility(queries: Queries, lengths: IntArray, horizon: IntArray) -> Visib
         if query is not None:
             seen = _seen(query)
             ancestors[row, : len(seen), : seen.shape[1]] = seen
-    return nodes_from(
-        prefix_tokens, query_tokens, torch.from_numpy(first), torch.from_numpy(ancestors)
-    )
+    trees = torch.from_numpy(first).to(device), torch.from_numpy(ancestors).to(device)
+    return nodes_from(prefix_tokens, query_tokens, *trees)
 
 
 def _first(query: Query | None) -> int:

@@ -53,7 +53,10 @@ class ReferenceModel:
         kv = dense(cache).kv
         make_contiguous(queries, kv)
         asked = packed(
-            queries, mask_token=self.facts.mask_token, capacity_tokens=kv.capacity_tokens
+            queries,
+            mask_token=self.facts.mask_token,
+            capacity_tokens=kv.capacity_tokens,
+            device=kv.keys[0].device,
         )
         states, streams = self.decoder.tapped_states(
             self._embedded(asked.tokens, queries),
@@ -75,7 +78,7 @@ class ReferenceModel:
         for row, query in enumerate(queries):
             if query is not None and query.hardness is not None:
                 count = len(query.tokens)
-                share = torch.from_numpy(query.hardness).to(table.dtype)[:, None]
+                share = torch.from_numpy(query.hardness).to(table)[:, None]
                 embedded[row, :count] = soft_embedding(
                     embedded[row, :count], table[self.facts.mask_token], share
                 )
@@ -102,22 +105,27 @@ def make_contiguous(queries: list[Query | None], cache: KvCache) -> None:
         if move is not None:
             sources[row, : len(move.sources)] = move.sources
             lengths[:, row] = move.target, len(move.sources)
-    target, tokens = torch.from_numpy(lengths)
+    device = cache.keys[0].device
+    target, tokens = torch.from_numpy(lengths).to(device)
     for layer in (*cache.keys, *cache.values):
-        move_kv(layer, torch.from_numpy(sources), target, tokens)
+        move_kv(layer, torch.from_numpy(sources).to(device), target, tokens)
 
 
 def asked_states(states: torch.Tensor, queries: list[Query | None]) -> torch.Tensor:
     """Of *states* [rows, widest, hidden] those that get logits, and no padding, [asked, hidden]."""
     places = [_asked_places(row, query, states.shape[1]) for row, query in enumerate(queries)]
-    return states.flatten(0, 1)[torch.from_numpy(np.concatenate(places))]
+    return states.flatten(0, 1)[torch.from_numpy(np.concatenate(places)).to(states.device)]
 
 
 def predictions(
     queries: list[Query | None], logits: torch.Tensor, features: torch.Tensor | None
 ) -> list[Prediction | None]:
-    """Each row's part of *logits* [asked, vocab] and *features* [rows, widest, width]."""
-    token, probability = _most_likely(logits)
+    """Each row's part of *logits* [asked, vocab] and *features* [rows, widest, width].
+
+    Decoders look at all but the features on the CPU.
+    """
+    token, probability = (part.cpu() for part in _most_likely(logits))
+    logits = logits.cpu()
     counts = [0 if query is None else len(query.tokens) - query.asked for query in queries]
     parts = zip(
         queries,

@@ -6,7 +6,7 @@ import numpy as np
 import pandas as pd
 
 from hwprofiles import HardwareProfile
-from hwprofiles.curves import GemmByRowsCurve, GemmCurve
+from hwprofiles.curves import GemmByRowsCurve, GemmByShapeCurve, GemmCurve
 from hwprofiles.profile import Peaks
 from hwprofiles.quantities import FloatArray
 from simulator.hardware_view.measured import MeasuredPoints
@@ -25,7 +25,7 @@ from simulator.hardware_view.panel import (
 )
 from simulator.hardware_view.shapes import Shape, of_shape, typical, within
 
-DenseCurve = GemmCurve | GemmByRowsCurve
+DenseCurve = GemmCurve | GemmByRowsCurve | GemmByShapeCurve
 
 MOST_SHAPES = 5
 SQUARES = (256.0, 1024.0, 4096.0, 16384.0)

@@ -10,7 +10,7 @@ from simulator import decoding
 from simulator.documents import DocumentError, Mistake, check, known, shown
 from simulator.replay.block_choice import blocks_mistakes, captured_parameters
 from simulator.replay.block_difference import difference
-from simulator.replay.block_pace import BlockPace
+from simulator.replay.block_pace import BATCH, POLICY, BlockPace
 from simulator.replay.block_record import KIND, BlockTables
 from simulator.replay.block_replay import BlockReplay
 from simulator.replay.block_requests import captured_requests
@@ -19,8 +19,7 @@ from traces.block_trace import BlockTrace
 from traces.columns import numbers
 from traces.verdicts import accuracy
 
-BATCH: Final = "batch"
-POLICY: Final = "policy"
+EXACT: Final = "exact"
 MOST_BATCH: Final = 1_000_000
 
 
@@ -69,27 +68,24 @@ def replay_blocks(trace: BlockTrace, settings: Mapping[str, object]) -> Replayed
     """
     manifest = trace.manifest
     policy, batch, parameters = _asked(trace, settings)
-    pace = BlockPace(trace, policy, parameters, repeats=True)
+    pace = BlockPace(trace, policy, parameters, repeats=True, batch=batch)
     batches = _batches(trace, batch)
-    shares = bool(parameters.shares_batch)
-    changed = bool(pace.changed) or (shares and batch != manifest.batch)
     blocks = BlockReplay(
         pace.source,
         captured_requests(pace.source, np.arange(pace.source.n_requests)),
-        groups=batches if shares else None,
-        is_counterfactual=changed,
+        groups=batches if parameters.shares_batch else None,
+        is_counterfactual=bool(pace.changed),
     )
     decoding.policy(policy).replay(blocks, parameters)
     tables, taken = blocks.record.tables(), blocks.trajectories
     prefills, decodes = _forwards(tables)
-    replay = "counterfactual" if changed else "exact"
-    if not changed and (apart := difference(trace, tables)):
+    if not pace.changed and (apart := difference(trace, tables)):
         rule = f"is not what {policy} with the captured parameters does: {apart}"
         raise DocumentError(manifest.name, [Mistake("", rule)])
     verdict = accuracy(trace.requests)
     live = tables.steps["window_right"] - tables.steps["window_left"]
     return ReplayedBlocks(
-        replay=replay,
+        replay=pace.replay,
         policy=policy,
         parameters=_plain(parameters),
         requests=manifest.counts.requests,
@@ -101,7 +97,7 @@ def replay_blocks(trace: BlockTrace, settings: Mapping[str, object]) -> Replayed
         blocks_live=float(live[tables.steps["kind"] != KIND["prefill"]].mean()),
         local_steps=taken.followed + taken.drawn,
         drawn_share=taken.drawn / max(1, taken.followed + taken.drawn),
-        accuracy=verdict if replay == "exact" else dict.fromkeys(verdict),
+        accuracy=verdict if pace.replay == EXACT else dict.fromkeys(verdict),
         warnings=(*pace.warnings(), *_of_trace(trace)),
         tables=tables,
     )

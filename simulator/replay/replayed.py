@@ -57,6 +57,7 @@ def check_exact(answer: ReplayedBlocks | IterationReplay) -> None:
     """Raise DocumentError unless every forward is the captured one."""
     if answer.replay != EXACT:
         what = "; ".join(answer.warnings) or "settings are not the captured ones"
+        what = what.removeprefix("counterfactual ")
         raise DocumentError("--exact", [Mistake("", f"that would be counterfactual: {what}")])
 
 

@@ -367,7 +367,7 @@ def test_the_traces_named_would_be_right() -> None:
     ("name", "setting", "words"),
     [
         (WAVE, "window=2", "that would be counterfactual: counterfactual (window 2, captured 3)"),
-        ("ref-gwd-synchronous-b4", "batch=2", "that would be counterfactual: settings are not"),
+        ("ref-gwd-synchronous-b4", "batch=2", "that would be counterfactual: (batch 2, captured 4)"),
         ("ref-gwd-w1", "policy=joint-threshold", "counterfactual (policy, "),
     ],
 )
