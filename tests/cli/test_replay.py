@@ -366,9 +366,9 @@ def test_the_traces_named_would_be_right() -> None:
 @pytest.mark.parametrize(
     ("name", "setting", "words"),
     [
-        (WAVE, "window=2", "that would be counterfactual: counterfactual (window 2, captured 3)"),
-        ("ref-gwd-synchronous-b4", "batch=2", "that would be counterfactual: (batch 2, captured 4)"),
-        ("ref-gwd-w1", "policy=joint-threshold", "counterfactual (policy, "),
+        (WAVE, "window=2", "would be counterfactual: (window 2, captured 3)"),
+        ("ref-gwd-synchronous-b4", "batch=2", "would be counterfactual: (batch 2, captured 4)"),
+        ("ref-gwd-w1", "policy=joint-threshold", "counterfactual: (joint-threshold from"),
     ],
 )
 def test_only_what_is_exact(name: str, setting: str, words: str) -> None:

@@ -203,7 +203,8 @@ def test_a_closed_workload_is_resampled_and_synchronous_ones_run_too() -> None:
 
     result = run(build(scenario, "test"))
 
-    assert result.summary["fidelity"]["replay"] == "resampled"
+    assert result.summary["fidelity"]["replay"] == "counterfactual"
+    assert any("(batch 4, captured 8)" in warning for warning in result.summary["warnings"])
     assert result.summary["metrics"]["output_tokens"] == 800
     groups = [
         {record.forwards for record in result.replica.records.requests[i : i + 4]} for i in (0, 4)
