@@ -37,6 +37,9 @@ def _load(deployment: Deployment) -> Iterator[str]:
             f"workload.concurrency {workload.concurrency} is never reached: there are only "
             f"{workload.n_requests} requests"
         )
+    captured = len(getattr(workload, "lengths", ())) or workload.n_requests
+    if workload.n_requests > captured:
+        yield f"the trace has {captured} requests; {workload.n_requests} repeat them in turn"
     if deployment.max_batch < workload.most_together:
         yield (
             f"at most {deployment.max_batch} requests are in the batch (max_batch), "
@@ -98,6 +101,13 @@ def _replayed_blocks(deployment: Deployment) -> Iterator[str]:
         "trace's, what a forward costs is the model's"
     )
     yield from pace.warnings()
+    longest = int(pace.source.output_tokens.max())
+    asked = deployment.scenario.workload.example.output_tokens
+    if not pace.repeats and asked > longest:
+        yield (
+            f"outputs of {asked} tokens are made of captured ones of {longest} at most, one behind "
+            "the other; how long answers really go on is not in the trace"
+        )
     if manifest.partial:
         yield _snapshot(manifest)
     yield from (f"trace {manifest.name}: {warning}" for warning in manifest.warnings)

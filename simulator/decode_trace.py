@@ -7,6 +7,7 @@ from simulator import decoding, library
 from simulator.blocks import BlockParameters
 from simulator.documents import DocumentError, Mistake
 from simulator.replay.block_choice import blocks_of, shipped_blocks
+from simulator.replay.block_summary import check_recorded
 from simulator.replay.iteration_choice import captured_trace, shape_mistakes
 from simulator.replay.iteration_pace import decoded_tokens
 from simulator.replay.iteration_steps import whole_steps
@@ -135,7 +136,8 @@ def captured_blocks(parameters: object, findings: Findings) -> BlockTrace | None
     if not isinstance(parameters, BlockParameters) or parameters.trace is None:
         return None
     try:
-        return blocks_of(parameters.policy, parameters.block, parameters.trace)
+        trace = blocks_of(parameters.policy, parameters.block, parameters.trace)
+        check_recorded(trace)
     except DocumentError as error:
         fields = {"trace", "block"}
         for mistake in error.mistakes:
@@ -144,6 +146,7 @@ def captured_blocks(parameters: object, findings: Findings) -> BlockTrace | None
             else:
                 findings.extend("decode.trace", DocumentError(error.origin, [mistake]))
         return None
+    return trace
 
 
 def fill_in_lengths(parts: dict[str, Any], trace: CapturedTrace | None, findings: Findings) -> None:

@@ -102,4 +102,5 @@ def _captured(pace: IterationPace | BlockPace) -> str:
     per = "forward as captured" if isinstance(pace, BlockPace) else "step"
     error = f"sampling error {pace.sampling_error:.1%}"
     how = f"mean {pace.mean_tokens:.3g} tokens per {per}, {error}"
-    return f"{where}; {pace.replay}, {how}"
+    drawn = "" if pace.repeats or pace.replay == "resampled" else ", resampled"
+    return f"{where}; {pace.replay}{drawn}, {how}"

@@ -30,6 +30,8 @@ def block_mistakes(manifest: BlockManifest, tables: Tables, owners: Owners) -> M
     yield from _local_steps(blocks, manifest.block_tokens)
     yield from _steps(steps)
     yield from _of_requests(tables, owners)
+    updated = sums_by(owners["blocks"], blocks.lengths("masked"), len(requests))
+    yield from requests.broken(updated == 0, "a request has blocks that forwards updated")
     yield from _of_forwards(manifest, tables, owners)
 
 

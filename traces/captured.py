@@ -15,6 +15,9 @@ from traces.manifest import STRICT, Count, Text
 
 Whole = Annotated[int, Strict(), Field(ge=0)]
 Share = Annotated[float, Field(ge=0, le=1)]
+BlockTokens = Annotated[int, Strict(), Field(ge=1, le=4096)]
+Rows = Annotated[int, Strict(), Field(ge=1, le=1_000_000)]
+Tokens = Annotated[int, Strict(), Field(ge=1, le=10_000_000)]
 Sha256 = Annotated[str, Strict(), Field(pattern="^[0-9a-f]{64}$")]
 
 
@@ -126,15 +129,15 @@ class CapturedManifest:
     """The decoding policy."""
     parameters: dict[Text, Parameter]
     """Every hyperparameter of the policy."""
-    block_tokens: Count
+    block_tokens: BlockTokens
     """Block that it decoded with."""
     checkpoint: TracedCheckpoint
     task: Text
     seed: Whole
-    batch: Count
+    batch: Rows
     """Rows of a full batch."""
     dtype: Text
-    output_limit_tokens: Count
+    output_limit_tokens: Tokens
     software: dict[Text, Text]
     counts: Counts
     accuracy: Accuracy | None

@@ -64,8 +64,11 @@ def _with_tables(form: RecordForm[M, T], folder: Path, manifest: M) -> T:
 
 def _value(path: Path) -> object:
     """What the manifest at *path* holds, unchecked; raises TraceError where it is no YAML."""
+    if path.is_fifo():
+        raise _wrong(path, "is a pipe, and no file")
     try:
-        content = path.read_bytes()
+        with path.open("rb") as file:
+            content = file.read(MOST_MANIFEST_BYTES + 1)
     except OSError as error:
         raise _wrong(path, f"cannot be read: {error.strerror}") from error
     if len(content) > MOST_MANIFEST_BYTES:

@@ -20,6 +20,9 @@ from simulator.request import Request
 from simulator.schedule import IntArray
 
 NO_BLOCK = -1
+MOST_AHEAD = 64
+"""Blocks that are kept track of behind the last one that was admitted or has the answer's end: as
+many as a window may have."""
 NEAR_FIRST_BLOCKS = 8
 """Requests among which chance decides whose first block begins a resampled one: those that leave
 most nearly as many places of it to the answer."""
@@ -65,8 +68,9 @@ def captured_requests(source: BlockSource, rows: IntArray) -> BlockRequests:
     tokens, ended = source.block_tokens, source.ended[rows]
     start = first_start(prompt, tokens, from_prompt=source.from_prompt)
     limit = source.trace.manifest.output_limit_tokens
-    n_blocks = -(-(prompt + limit - start) // tokens)
     last = last_block(prompt, output, tokens, from_prompt=source.from_prompt, ended=ended)
+    ahead = np.maximum(last + 1, source.blocks_of_request[rows]) + MOST_AHEAD
+    n_blocks = np.minimum(-(-(prompt + limit - start) // tokens), ahead)
     block = np.arange(n_blocks.max(initial=1))
     recorded = source.first_block[rows][:, None] + block
     return BlockRequests(

@@ -8,7 +8,7 @@ import numpy as np
 
 from simulator import decoding
 from simulator.documents import DocumentError, Mistake, check, known, shown
-from simulator.replay.block_choice import blocks_mistakes, captured_parameters
+from simulator.replay.block_choice import blocks_mistakes, captured_parameters, replaying
 from simulator.replay.block_difference import difference
 from simulator.replay.block_pace import BATCH, POLICY, BlockPace
 from simulator.replay.block_record import KIND, BlockTables
@@ -66,6 +66,8 @@ def replay_blocks(trace: BlockTrace, settings: Mapping[str, object]) -> Replayed
     Raises DocumentError for settings that no replay of it can answer, and for a trace that is not
     what its policy does with its parameters.
     """
+    if settings:
+        check_recorded(trace)
     manifest = trace.manifest
     policy, batch, parameters = _asked(trace, settings)
     pace = BlockPace(trace, policy, parameters, repeats=True, batch=batch)
@@ -79,9 +81,14 @@ def replay_blocks(trace: BlockTrace, settings: Mapping[str, object]) -> Replayed
     decoding.policy(policy).replay(blocks, parameters)
     tables, taken = blocks.record.tables(), blocks.trajectories
     prefills, decodes = _forwards(tables)
+    batch_forwards = _batch_forwards(batches, prefills, decodes)
     if not pace.changed and (apart := difference(trace, tables)):
         rule = f"is not what {policy} with the captured parameters does: {apart}"
         raise DocumentError(manifest.name, [Mistake("", rule)])
+    counted = manifest.counts.batch_forwards
+    if not pace.changed and batch == manifest.batch and batch_forwards != counted:
+        rule = f"has {batch_forwards} forwards of batches, got {counted}"
+        raise DocumentError(manifest.name, [Mistake("counts.batch_forwards", rule)])
     verdict = accuracy(trace.requests)
     live = tables.steps["window_right"] - tables.steps["window_left"]
     return ReplayedBlocks(
@@ -92,7 +99,7 @@ def replay_blocks(trace: BlockTrace, settings: Mapping[str, object]) -> Replayed
         output_tokens=manifest.counts.output_tokens,
         forwards=int((prefills + decodes).sum()),
         store_forwards=int((tables.steps["kind"] == KIND["store"]).sum()),
-        batch_forwards=_batch_forwards(batches, prefills, decodes),
+        batch_forwards=batch_forwards,
         tokens_per_forward=float(tables.steps["committed_tokens"].sum() / decodes.sum()),
         blocks_live=float(live[tables.steps["kind"] != KIND["prefill"]].mean()),
         local_steps=taken.followed + taken.drawn,
@@ -101,6 +108,11 @@ def replay_blocks(trace: BlockTrace, settings: Mapping[str, object]) -> Replayed
         warnings=(*pace.warnings(), *_of_trace(trace)),
         tables=tables,
     )
+
+
+def check_recorded(trace: BlockTrace) -> None:
+    """Raise DocumentError for a trace that is not what its policy does with its parameters."""
+    replay_blocks(trace, {})
 
 
 def _of_trace(trace: BlockTrace) -> Iterator[str]:
@@ -116,10 +128,15 @@ def _asked(trace: BlockTrace, settings: Mapping[str, object]) -> tuple[str, int,
     """(policy, rows of a batch, complete parameters); raises DocumentError with every mistake."""
     manifest = trace.manifest
     policy = settings.get(POLICY, manifest.policy)
-    replaying = [name for name in decoding.names() if hasattr(decoding.policy(name), "REPLAYS")]
-    if not isinstance(policy, str) or policy not in replaying:
-        what = known(policy if isinstance(policy, str) else shown(policy), replaying, "policy")
-        raise DocumentError(manifest.name, [Mistake(POLICY, what)])
+    if not isinstance(policy, str) or policy not in replaying():
+        of = manifest.policy
+        able = [n for n in replaying() if of in decoding.policy(n).REPLAYS.policies]
+        name = policy if isinstance(policy, str) else shown(policy)
+        rule = f"a trace of {of} tells of {', '.join(able)}; {known(name, able, 'such policy')}"
+        raise DocumentError(manifest.name, [Mistake(POLICY, rule)])
+    unfit = list(blocks_mistakes(policy, manifest.block_tokens, manifest))
+    if unfit:
+        raise DocumentError(manifest.name, unfit)
     captured = captured_parameters(policy, manifest)
     own = {name: value for name, value in settings.items() if name not in {POLICY, BATCH}}
     mistakes = [m for name in own if (m := _fixed(trace, policy, name, own[name])) is not None]
@@ -129,6 +146,8 @@ def _asked(trace: BlockTrace, settings: Mapping[str, object]) -> tuple[str, int,
     given = {"policy": policy, "trace": manifest.name} | {
         name: value for name, value in asked.items() if name in names
     }
+    if "store" in names:
+        given.setdefault("store", "separate")
     parameters, wrong = check(decoding.policy(policy).Parameters, given)
     mistakes += wrong
     batch = settings.get(BATCH, manifest.batch)

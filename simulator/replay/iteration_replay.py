@@ -19,6 +19,7 @@ from traces.verdicts import accuracy
 
 FREE: Final = ("batch", "block")
 """What a replay may change."""
+POLICY: Final = "policy"
 MOST_BATCH: Final = 1_000_000
 
 
@@ -82,7 +83,9 @@ def replay_iterations(trace: IterationTrace, settings: Mapping[str, object]) -> 
     DocumentError for settings that no replay can answer.
     """
     asked = _asked(trace.manifest, settings)
-    parameters, pace = asked.parameters(), IterationPace(trace, asked.block, repeats=True)
+    parameters = asked.parameters()
+    forgone = getattr(parameters, "FORGONE_TOKENS", 0)
+    pace = IterationPace(trace, asked.block, repeats=True, forgone_tokens=forgone)
     if pace.is_cut_short and not len(pace.whole.row):
         rule = f"{trace.manifest.name} has no iteration that the end of an output did not cut"
         raise DocumentError("replay", [Mistake("block", rule)])
@@ -91,19 +94,37 @@ def replay_iterations(trace: IterationTrace, settings: Mapping[str, object]) -> 
     schedules = tuple(schedule(each, parameters, setting) for each in captured_requests(trace))
     forwards = np.array([_decode_forwards(each) for each in schedules], dtype=np.int64)
     emitted = sum(int(each.emitted_tokens.sum()) for each in schedules)
+    batch_forwards = _batch_forwards(_batches(trace, asked.batch), forwards)
+    if pace.replay == "exact":
+        _check_counted(trace, asked, int(forwards.sum()), batch_forwards)
     verdict = accuracy(trace.requests)
     return IterationReplay(
         replay=pace.replay,
         requests=len(schedules),
         output_tokens=trace.manifest.counts.output_tokens,
         forwards=int(forwards.sum()) + trace.manifest.counts.prefill_forwards,
-        batch_forwards=_batch_forwards(_batches(trace, asked.batch), forwards),
+        batch_forwards=batch_forwards,
         tokens_per_step=pace.mean_tokens if len(pace.whole.row) else None,
         tokens_per_forward=emitted / int(forwards.sum()) if forwards.any() else None,
         accuracy=verdict if pace.replay == "exact" else dict.fromkeys(verdict),
         warnings=tuple(pace.warnings),
         schedules=schedules,
     )
+
+
+def _check_counted(
+    trace: IterationTrace, asked: _Asked, forwards: int, batch_forwards: int
+) -> None:
+    """Raise DocumentError where an exact replay has other totals than the trace."""
+    counts = trace.manifest.counts
+    verified = counts.draft_forwards + counts.verify_forwards
+    found = {"draft_forwards and verify_forwards": (forwards, verified)}
+    if asked.batch == trace.manifest.batch:
+        found["batch_forwards"] = batch_forwards, counts.batch_forwards
+    for name, (replayed, counted) in found.items():
+        if replayed != counted:
+            rule = f"{asked.policy} at block {asked.block} has {replayed}, got {counted}"
+            raise DocumentError(trace.manifest.name, [Mistake(f"counts.{name}", rule)])
 
 
 def captured_requests(trace: IterationTrace) -> list[Request]:
@@ -140,15 +161,32 @@ def _asked(manifest: IterationManifest, settings: Mapping[str, object]) -> _Aske
         what = known(manifest.policy, decoding.names(), "policy")
         raise DocumentError(manifest.name, [Mistake("policy", what)])
     shape = captured_shape(manifest)
+    policy = settings.get(POLICY, manifest.policy)
+    told = _policies(manifest.policy)
+    if not isinstance(policy, str) or policy not in told:
+        what = known(policy if isinstance(policy, str) else shown(policy), told, "such policy")
+        rule = f"a trace of {manifest.policy} tells of {', '.join(told)}; {what}"
+        raise DocumentError(manifest.name, [Mistake(POLICY, rule)])
+    settings = {name: value for name, value in settings.items() if name != POLICY}
     mistakes = [each for name in settings if (each := _mistake(manifest, name, settings[name]))]
     if not mistakes:
         given = {"batch": manifest.batch} | shape | dict(settings)
         fields = {name: given[name] for name in _Asked.__dataclass_fields__ if name in given}
-        asked = _Asked(manifest.policy, None, **fields)
+        asked = _Asked(policy, None, **fields)
         mistakes = list(shape_mistakes(asked, manifest))
     if mistakes:
         raise DocumentError(manifest.name, mistakes)
     return asked
+
+
+def _policies(captured: str) -> list[str]:
+    """The policies that a trace of the *captured* one tells of: itself, and those that go by it."""
+    going_by = [
+        name
+        for name in decoding.names()
+        if getattr(decoding.policy(name).Parameters, "TRACES_OF", None) == captured
+    ]
+    return [captured, *going_by]
 
 
 def _mistake(manifest: IterationManifest, name: str, value: object) -> Mistake | None:

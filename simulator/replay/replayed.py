@@ -39,7 +39,7 @@ def replayed(name: str, settings: Mapping[str, object]) -> ReplayedBlocks | Iter
 
     Raises DocumentError for a trace that does not add up and for settings it cannot answer.
     """
-    beside = Path(name).is_dir() and name not in TRACES.names()
+    beside = _is_folder(name) and name not in TRACES.names()
     place = str(Path.cwd() / name) if beside else name
     manifest = TRACES.get(place)
     if not isinstance(manifest, CapturedManifest):
@@ -51,6 +51,14 @@ def replayed(name: str, settings: Mapping[str, object]) -> ReplayedBlocks | Iter
     if isinstance(trace, IterationTrace):
         return replay_iterations(trace, settings)
     raise DocumentError(name, [Mistake("records", f"no replay of {manifest.records}")])
+
+
+def _is_folder(name: str) -> bool:
+    """Whether a folder lies at *name*; no name that is too long for one does."""
+    try:
+        return Path(name).is_dir()
+    except OSError:
+        return False
 
 
 def check_exact(answer: ReplayedBlocks | IterationReplay) -> None:
@@ -65,8 +73,13 @@ def check_new_table(path: Path) -> None:
     """Raise DocumentError for a file that exists, or has another suffix."""
     if path.suffix != SUFFIX:
         raise DocumentError(str(path), [Mistake("", f"is a table; name it FILE{SUFFIX}")])
-    if path.exists():
-        raise DocumentError(str(path), [Mistake("", "exists already; choose a new file")])
+    try:
+        what = "exists already; choose a new file" if path.exists() else ""
+        what = what or ("" if path.parent.is_dir() else "is in a folder that does not exist")
+    except OSError as error:
+        what = f"cannot be written: {error.strerror}"
+    if what:
+        raise DocumentError(str(path), [Mistake("", what)])
 
 
 def write_steps(answer: ReplayedBlocks | IterationReplay, path: Path) -> None:
