@@ -17,7 +17,7 @@ Whole = Annotated[int, Strict(), Field(ge=0)]
 Share = Annotated[float, Field(ge=0, le=1)]
 BlockTokens = Annotated[int, Strict(), Field(ge=1, le=4096)]
 Rows = Annotated[int, Strict(), Field(ge=1, le=1_000_000)]
-Tokens = Annotated[int, Strict(), Field(ge=1, le=10_000_000)]
+Tokens = Annotated[int, Strict(), Field(ge=1, lt=2**31)]
 Sha256 = Annotated[str, Strict(), Field(pattern="^[0-9a-f]{64}$")]
 
 

@@ -132,7 +132,8 @@ def _asked(trace: BlockTrace, settings: Mapping[str, object]) -> tuple[str, int,
         of = manifest.policy
         able = [n for n in replaying() if of in decoding.policy(n).REPLAYS.policies]
         name = policy if isinstance(policy, str) else shown(policy)
-        rule = f"a trace of {of} tells of {', '.join(able)}; {known(name, able, 'such policy')}"
+        told = ", ".join(able) or "no policy"
+        rule = f"a trace of {of} tells of {told}; {known(name, able, 'such policy')}"
         raise DocumentError(manifest.name, [Mistake(POLICY, rule)])
     unfit = list(blocks_mistakes(policy, manifest.block_tokens, manifest))
     if unfit:

@@ -1,6 +1,6 @@
 """Replay of a captured trace of iterations through its policy, without any hardware."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
@@ -11,8 +11,8 @@ from simulator.documents import DocumentError, Mistake, check, known, shown
 from simulator.replay.iteration_choice import captured_shape, shape_mistakes
 from simulator.replay.iteration_pace import IterationPace, decoded_tokens
 from simulator.request import Request
-from simulator.schedule import IntArray, Schedule
-from traces.columns import numbers
+from simulator.schedule import QUERY, IntArray, Schedule
+from traces.columns import among, numbers
 from traces.iteration_manifest import IterationManifest
 from traces.iteration_trace import IterationTrace
 from traces.verdicts import accuracy
@@ -96,7 +96,7 @@ def replay_iterations(trace: IterationTrace, settings: Mapping[str, object]) -> 
     emitted = sum(int(each.emitted_tokens.sum()) for each in schedules)
     batch_forwards = _batch_forwards(_batches(trace, asked.batch), forwards)
     if pace.replay == "exact":
-        _check_counted(trace, asked, int(forwards.sum()), batch_forwards)
+        _check_counted(trace, asked, schedules, batch_forwards)
     verdict = accuracy(trace.requests)
     return IterationReplay(
         replay=pace.replay,
@@ -113,18 +113,25 @@ def replay_iterations(trace: IterationTrace, settings: Mapping[str, object]) -> 
 
 
 def _check_counted(
-    trace: IterationTrace, asked: _Asked, forwards: int, batch_forwards: int
+    trace: IterationTrace, asked: _Asked, schedules: Sequence[Schedule], batch_forwards: int
 ) -> None:
     """Raise DocumentError where an exact replay has other totals than the trace."""
-    counts = trace.manifest.counts
-    verified = counts.draft_forwards + counts.verify_forwards
-    found = {"draft_forwards and verify_forwards": (forwards, verified)}
+    counts, verify = trace.manifest.counts, among(trace.steps, "kind", "verify")
+    forwards = sum(map(_decode_forwards, schedules))
+    queries = sum(int(s.passes[-1].loads[QUERY].sum()) for s in schedules)
+    found = {
+        "draft and verify forwards": (forwards, counts.draft_forwards + counts.verify_forwards),
+        "query tokens of verify forwards": (
+            queries,
+            int(numbers(trace.steps, "query_tokens")[verify].sum()),
+        ),
+    }
     if asked.batch == trace.manifest.batch:
-        found["batch_forwards"] = batch_forwards, counts.batch_forwards
+        found["batch forwards"] = batch_forwards, counts.batch_forwards
     for name, (replayed, counted) in found.items():
         if replayed != counted:
-            rule = f"{asked.policy} at block {asked.block} has {replayed}, got {counted}"
-            raise DocumentError(trace.manifest.name, [Mistake(f"counts.{name}", rule)])
+            rule = f"{asked.policy} at block {asked.block} has {replayed} {name}, got {counted}"
+            raise DocumentError(trace.manifest.name, [Mistake("", rule)])
 
 
 def captured_requests(trace: IterationTrace) -> list[Request]:

@@ -153,7 +153,7 @@ def test_wrong_values(document: dict[str, Any], where: str, value: str) -> None:
             small(decode=BLOCKS | {"tokens_per_forward": 1e-9}),
             ["decode.tokens_per_forward", "must be at least", "got 1e-09"],
         ),
-        (small(decode=BLOCKS), ["decode.tokens_per_forward", "a required field is missing"]),
+        (small(decode=BLOCKS), ["give one of decode.tokens_per_forward and decode.trace"]),
         (small(model="llada2-mini"), ["decode.policy", "uno-linear needs a model with an adapter"]),
         (
             small(

@@ -43,7 +43,9 @@ def test_the_shown_output_is_what_comes_out() -> None:
 
 @pytest.mark.usefixtures("_examples")
 def test_the_example_scenario_of_the_readme_runs() -> None:
-    """The scenario that the README writes out is a valid one."""
-    (text,) = re.findall(r"```yaml\n(.*?)```", README, re.DOTALL)
-    Path("scenario.yaml").write_text(text, encoding="utf-8")
+    """The scenario that the README writes out is a valid one, and so is the question."""
+    scenario, question = sorted(re.findall(r"```yaml\n(.*?)```", README, re.DOTALL))
+    Path("scenario.yaml").write_text(scenario, encoding="utf-8")
+    Path("question.yaml").write_text(question, encoding="utf-8")
     assert call("roofline", "scenario.yaml").code == 0
+    assert call("what-if", "./question.yaml", "--workers", "1").code == 0

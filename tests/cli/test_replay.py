@@ -143,7 +143,7 @@ def test_a_window_that_the_trace_never_had_is_a_guess() -> None:
 
     assert answer.code == 0
     assert "up to 4 blocks are live, in trace ref-gwd-w2-t0.6 2 at most" in answer.out
-    assert "missed captures by 10%" in answer.out
+    assert "missed captures of 128 requests by 10%" in answer.out
 
 
 @pytest.mark.parametrize("name", ["./own", "own"])
@@ -262,7 +262,7 @@ def test_a_trace_that_goes_nowhere() -> None:
         ({"tables__steps__file": "/etc/passwd"}, "tables.steps.file is steps.parquet or"),
         ({"tables__steps__file": "blocks.parquet"}, "tables.steps.file is steps.parquet or"),
         ({"tables__steps__rows": 7}, "has 7 rows by the manifest, got 1314"),
-        ({"policy": "nothing"}, "policy: no policy 'nothing'; known: block-buffer,"),
+        ({"policy": "nothing"}, "policy: a trace of nothing tells of no policy"),
         ({"parameters__window": 77}, "window: must be less than or equal to 64, got 77"),
         ({"parameters__theta_spawn": "high"}, "theta_spawn: must be a number"),
         ({"counts__output_tokens": 1}, "counts.output_tokens: is 7420 by the tables, got 1"),
@@ -311,8 +311,8 @@ def test_what_is_no_trace() -> None:
     ("name", "settings", "words"),
     [
         (WAVE, ["policy=d2f"], "is of gwd; known: ref-d2f, ref-d2f-a0.1-m0.7, ref-d2f-a0.7-m0.7"),
-        (WAVE, ["policy=ar"], "policy: no policy 'ar'; known: block-buffer, block-entropy, d2f"),
-        (WAVE, ["policy=3"], "policy: no policy '3'"),
+        (WAVE, ["policy=ar"], "a trace of gwd tells of gwd, joint-threshold; no such policy 'ar'"),
+        (WAVE, ["policy=3"], "no such policy '3'"),
         (WAVE, ["window=0"], "window: must be greater than or equal to 1, got 0"),
         (WAVE, ["window=65"], "window: must be less than or equal to 64, got 65"),
         (WAVE, ["window=2.5"], "window: must be an integer, got 2.5"),
@@ -387,7 +387,7 @@ def test_only_what_is_exact(name: str, setting: str, words: str) -> None:
         ("old.parquet", "exists already; choose a new file"),
         ("new.csv", "is a table; name it FILE.parquet"),
         ("new", "is a table; name it FILE.parquet"),
-        ("nowhere/new.parquet", "cannot be written"),
+        ("nowhere/new.parquet", "is in a folder that does not exist"),
     ],
 )
 def test_where_forwards_cannot_be_written(path: str, words: str) -> None:

@@ -110,14 +110,14 @@ def test_iterations_in_the_library_are_found() -> None:
     assert shelf.get("tiny") == read_iteration_trace(Path("tiny")).manifest
 
 
-def test_iterations_are_no_acceptance() -> None:
-    """A speculative policy with a trace of iterations is told whose they are, its own too."""
+def test_iterations_are_acceptance_of_their_policy() -> None:
+    """A speculative policy goes by its own iterations, and by no other's."""
     put(Path("tiny"))
     decode = {"policy": "uno-linear", "block": 4, "trace": "./tiny"}
-    answer = call("run", written(small(decode=decode)))
+    assert call("run", written(small(decode=decode))).code == 0
+    answer = call("run", written(small(decode=decode | {"policy": "dflash"})))
     assert (answer.code, answer.out) == (1, "")
-    told = "decode.trace: uno-linear needs a trace of mean tokens per step; tiny has the iterations"
-    assert f"{told} that uno-linear decoded, which are not replayed yet" in answer.err
+    assert "decode.trace: tiny is of uno-linear, not of dflash" in answer.err
 
 
 def lost(name: str, column: str) -> bytes:
