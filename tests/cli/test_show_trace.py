@@ -80,7 +80,8 @@ def test_long_curves_are_cut_in_the_tables_alone() -> None:
     idle = [
         steps[15] | {"step": 4 + n, "kind": "denoise", "committed_tokens": 0} for n in range(40)
     ]
-    last = steps.pop() | {"step": 44, "revealed": 1}
+    idle[-1]["revealed"] = 1
+    last = steps.pop() | {"step": 44}
     next(row for row in steps if (row["request"], row["step"]) == (2, 3))["revealed"] = 3
     lists = {name: [4, *[1] * 40] for name in ("masked", "ready")}
     lists |= {"revealed": [3, *[0] * 39, 1]}
