@@ -3,6 +3,7 @@
 A name with a path separator or a YAML suffix is a path, so a user's own file needs no install.
 """
 
+import functools
 import importlib
 import os
 from collections.abc import Mapping
@@ -45,16 +46,23 @@ class Shelf:
         if is_path(name):
             given, own = Path(name), Path(self.file)
             return given / own.name if len(own.parts) > 1 and given.is_dir() else given
-        if name not in self.names():
-            lies_here = len(os.fsencode(name)) <= MOST_NAME_BYTES and Path(name).exists()
-            here = f"; for what lies here write ./{name}" if lies_here else ""
-            what = f"{known(name, self.names(), self.kind)}{here}"
-            raise DocumentError(self.kind, [Mistake("", what)])
-        return self.folder / self.file.format(name=name)
+        is_short = len(os.fsencode(name)) <= MOST_NAME_BYTES
+        shipped = self.folder / self.file.format(name=name)
+        if is_short and "\0" not in name and shipped.is_file():
+            return shipped
+        here = f"; for what lies here write ./{name}" if is_short and Path(name).exists() else ""
+        what = f"{known(name, self.names(), self.kind)}{here}"
+        raise DocumentError(self.kind, [Mistake("", what)])
 
     def get(self, name: str) -> Any:  # noqa: ANN401 (depends on the shelf)
-        """The checked thing called *name*; raises DocumentError."""
+        """The checked thing called *name*; raises DocumentError.
+
+        A shipped one is read once: messages list what is known of many.
+        """
         path = self.path(name)
+        return self._read(path) if is_path(name) else _read_once(self, path)
+
+    def _read(self, path: Path) -> Any:  # noqa: ANN401 (depends on the shelf)
         document = read_mapping(path)
         thing, mistakes = check(self._schema_of(document, path), document)
         if thing is None:
@@ -77,6 +85,11 @@ class Shelf:
         else:
             return kinds.records(records).FORM.manifest
         raise DocumentError(str(path), [Mistake("records", what)])
+
+
+@functools.cache
+def _read_once(shelf: Shelf, path: Path) -> Any:  # noqa: ANN401 (depends on the shelf)
+    return shelf._read(path)  # noqa: SLF001 (its own)
 
 
 MODELS = Shelf("model", "simulator.model:ModelSpec", _ROOT / "simulator/models", "{name}.yaml")

@@ -23,9 +23,9 @@ ENOUGH_ROUNDS: Final = 3
     "--policy", "policies", multiple=True, metavar="POLICY", help="Compare this one; else eight."
 )
 @click.option("--batch", "batches", multiple=True, type=int, help="Rows; else 1, 2, 4, 8 and 16.")
-@click.option("--problems", default=8, show_default=True, help="Prompts; a batch has its own rows.")
-@click.option("--repeats", default=5, show_default=True, help="Most visits of everything.")
-@click.option("--budget", default="7m", show_default=True, help="Time to measure: 90s, 8m, 1h.")
+@click.option("--problems", default=4, show_default=True, help="Prompts; a batch has its own rows.")
+@click.option("--repeats", default=8, show_default=True, help="Most visits of everything.")
+@click.option("--budget", default="10m", show_default=True, help="Time to measure: 90s, 8m, 1h.")
 @click.option(
     "--profile",
     type=click.Path(path_type=Path),
