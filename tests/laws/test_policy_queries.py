@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 
 from simulator.decoding import Setting, policy
+from simulator.replay.block_pace import BlockPace
 from simulator.request import Request
 from simulator.roofline import sample_passes
 from simulator.schedule import ADAPTER, CONTEXT, FEATURES, LOGITS, MOVED, QUERY, Pass, Schedule
@@ -23,6 +24,7 @@ def scheduled(name: str, store: Store = "overlapped", **parameters: Any) -> Sche
     """The schedule of a request at these parameters."""
     deployment = deployed(document(name, {"policy": name, **parameters}))
     engine = dataclasses.replace(deployment.engine, kv_store=store)
+    assert not isinstance(deployment.pace, BlockPace)
     setting = Setting(deployment.pace, engine)
     return policy(name).schedule(REQUEST, deployment.scenario.decode, setting)
 
@@ -164,7 +166,7 @@ def test_the_quadratic_sampler_drafts_for_every_outcome() -> None:
 
 def test_a_mean_launch_finds_half_of_what_the_step_drafts() -> None:
     """Four launches of three nodes find 0, 3, 6 and 9 more cached tokens: 4.5, so 4 whole ones."""
-    parameters = {"block": 5, "top_k": 3, "tree_size": 20, "tokens_per_step": 2.0}
+    parameters: dict[str, Any] = {"block": 5, "top_k": 3, "tree_size": 20, "tokens_per_step": 2.0}
     first, level, verify = scheduled("eagle3-tree", **parameters).passes
 
     mean = level.mean_loads(level.loads)

@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 
 from simulator.decoding import Setting, policy
 from simulator.documents import DocumentError
+from simulator.replay.block_pace import BlockPace
 from simulator.request import Request
 from simulator.schedule import ADAPTER, CONTEXT, LOGITS, N_LOADS, QUERY, Schedule
 from tests.strategies import (
@@ -31,6 +32,7 @@ def scheduled(name: str, data: st.DataObject) -> tuple[Request, Schedule]:
     deployment = deployed(document(name, data.draw(decodes(name))))
     engine = dataclasses.replace(deployment.engine, kv_store=data.draw(st.sampled_from(STORES)))
     request = Request(0, *data.draw(lengths))
+    assert not isinstance(deployment.pace, BlockPace)
     setting = Setting(deployment.pace, engine)
     return request, policy(name).schedule(request, deployment.scenario.decode, setting)
 

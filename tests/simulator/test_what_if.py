@@ -159,7 +159,8 @@ def test_the_reason_of_a_longer_step() -> None:
     found = reason(made(1, steps=50, step_latency_s={"mean": 0.008}), made(1))
     assert found is not None
     assert (found.steps_ratio, found.step_ratio) == pytest.approx((0.5, 2.0))
-    assert (found.operation, found.operation_s) == ("experts", pytest.approx(0.003))
+    assert found.operation == "experts"
+    assert found.operation_s == pytest.approx(0.003)
     assert found.bound == Bound("memory", 0.6)
 
 
@@ -170,7 +171,8 @@ def test_the_reason_of_a_shorter_step() -> None:
     other["time_shares"]["by_bound"] = {"memory": 0.3, "engine": 0.7}
     found = reason(made(1, step_latency_s={"mean": 0.002}), other)
     assert found is not None
-    assert (found.operation, found.operation_s) == ("overhead", pytest.approx(-0.0035))
+    assert found.operation == "overhead"
+    assert found.operation_s == pytest.approx(-0.0035)
     assert found.other_bound == Bound("engine", 0.7)
 
 

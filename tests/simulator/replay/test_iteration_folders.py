@@ -34,7 +34,7 @@ def one_request(folder: Path, *, drafted: int, accepted: int, emitted: int) -> s
     ones |= {"draft_forwards": 1, "verify_forwards": 1, "batch_prefill_forwards": 1}
     manifest["counts"] = ones | {"output_tokens": 1 + emitted, "batch_forwards": 3}
     del manifest["tables"]
-    request = {"request": 0, "problem": 0, "batch": 0, "row": 0, "prompt_tokens": 4}
+    request: dict[str, Any] = {"request": 0, "problem": 0, "batch": 0, "row": 0, "prompt_tokens": 4}
     request |= {"output_tokens": 1 + emitted, "iterations": 1, "prefill_forwards": 1}
     request |= {"draft_forwards": 1, "verify_forwards": 1, "finish_reason": "limit"}
     request |= {"correct": None, "valid": None, "output": [5] * (1 + emitted)}
