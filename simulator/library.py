@@ -60,7 +60,7 @@ class Shelf:
         A shipped one is read once: messages list what is known of many.
         """
         path = self.path(name)
-        return self._read(path) if is_path(name) else _read_once(self, path)
+        return self._read(path) if is_path(name) else _read_once(self, path.resolve())
 
     def _read(self, path: Path) -> Any:  # noqa: ANN401 (depends on the shelf)
         document = read_mapping(path)
