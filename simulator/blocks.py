@@ -115,7 +115,7 @@ def fused_schedule(request: Request, parameters: BlockParameters) -> Schedule:
     carries = steps.opens_block * (steps.block_index > 0)
     query = parameters.block * (1 + carries)
     context = steps.start_tokens - parameters.block * carries
-    return _denoising(steps.emitted_tokens, query, context, request, parameters)
+    return denoising_schedule(steps.emitted_tokens, query, context, request, parameters)
 
 
 def separate_schedule(
@@ -127,7 +127,7 @@ def separate_schedule(
     """
     steps = block_steps(request, parameters, least_forwards=2, from_prompt=from_prompt)
     emitted, context = steps.emitted_tokens[1:], steps.start_tokens[:-1]
-    made = _denoising(emitted, parameters.block, context, request, parameters)
+    made = denoising_schedule(emitted, parameters.block, context, request, parameters)
     return replace(made, prefill_tokens=request.prompt_tokens) if from_prompt else made
 
 
@@ -135,16 +135,17 @@ def live_block_schedule(request: Request, parameters: LiveBlockParameters) -> Sc
     """A constant number of live blocks, stored by the forward after the one that completes them."""
     steps = block_steps(request, parameters, least_forwards=1)
     query = parameters.live_blocks * parameters.block
-    return _denoising(steps.emitted_tokens, query, steps.start_tokens, request, parameters)
+    return denoising_schedule(steps.emitted_tokens, query, steps.start_tokens, request, parameters)
 
 
-def _denoising(
+def denoising_schedule(
     emitted_tokens: IntArray,
     query: IntArray | int,
     context: IntArray,
     request: Request,
     parameters: BlockParameters,
 ) -> Schedule:
+    """One pass a forward of so many *query* tokens and LM-head rows, behind whole prompt blocks."""
     denoise = loads(len(emitted_tokens), query=query, context=context, logits=query)
     prefill = prefilled_tokens(request.prompt_tokens, parameters.block)
     return Schedule(emitted_tokens, (Pass("denoise", denoise),), prefill_tokens=prefill)

@@ -97,9 +97,9 @@ def calibrate(
             source=source,
             fitted=tuple(fitted),
             points=len(points),
-            median_residual=_rounded(float(np.median(errors))),
-            p90_residual=_rounded(float(np.percentile(errors, 90))),
-            worst_residual=_rounded(float(errors.max())),
+            median_residual=rounded(float(np.median(errors))),
+            p90_residual=rounded(float(np.percentile(errors, 90))),
+            worst_residual=rounded(float(errors.max())),
         ),
     )
     predicted = tuple(
@@ -164,7 +164,7 @@ EngineDumper.add_representer(float, _number)
 EngineDumper.add_representer(list, _short_list)
 
 
-def _rounded(value: float) -> float:
+def rounded(value: float) -> float:
     """Four significant figures: the fit knows no more."""
     return float(f"{value:.4g}")
 
@@ -201,7 +201,7 @@ def _round(
     solution = lsq_linear(slopes / measured[:, None], 1 - at_zero / measured, bounds=(0, np.inf))
     better = {
         # The solver's bound leaves crumbs behind.
-        name: _rounded(value) if value > CRUMB * _probe_s(name) else 0.0
+        name: rounded(value) if value > CRUMB * _probe_s(name) else 0.0
         for name, value in zip(values, solution.x, strict=True)
     }
     return better, at_zero + slopes @ np.array(list(better.values()))

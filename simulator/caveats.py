@@ -8,7 +8,6 @@ from simulator.deployment import Deployment
 from simulator.engine_profile import Overhead
 from simulator.replay.block_pace import BlockPace
 from simulator.replay.iteration_pace import IterationPace
-from traces.captured import CapturedManifest
 
 # Asked and reached tokens per forward may differ by rounding to whole forwards; more is told.
 PACE_TOLERANCE = 0.02
@@ -100,7 +99,7 @@ def _replayed_blocks(deployment: Deployment) -> Iterator[str]:
         f"{manifest.task}, in blocks of {manifest.block_tokens}: how ready blocks are is the "
         "trace's, what a forward costs is the model's"
     )
-    yield from pace.warnings()
+    yield from pace.warnings
     longest = int(pace.source.output_tokens.max())
     asked = deployment.scenario.workload.example.output_tokens
     if not pace.repeats and asked > longest:
@@ -108,16 +107,6 @@ def _replayed_blocks(deployment: Deployment) -> Iterator[str]:
             f"outputs of {asked} tokens are made of captured ones of {longest} at most, one behind "
             "the other; how long answers really go on is not in the trace"
         )
-    if manifest.partial:
-        yield _snapshot(manifest)
-    yield from (f"trace {manifest.name}: {warning}" for warning in manifest.warnings)
-
-
-def _snapshot(manifest: CapturedManifest) -> str:
-    return (
-        f"trace {manifest.name} is a snapshot of {manifest.counts.requests} of "
-        f"{manifest.requests_asked} requests"
-    )
 
 
 def _engine(deployment: Deployment, engine_share: float) -> Iterator[str]:

@@ -16,7 +16,7 @@ import yaml
 from scipy.optimize import nnls
 
 from simulator import library
-from simulator.calibrate import write
+from simulator.calibrate import rounded, write
 from simulator.deployment import Deployment, build
 from simulator.documents import DocumentError, Mistake
 from simulator.engine import Replica, simulate
@@ -27,7 +27,6 @@ from simulator.ops import FloatArray
 ENGINE: Final = "reference"
 FITTED: Final = ("pass_s", "row_s", "logit_s", "emission_s")
 ADAPTED: Final = ("q", "k", "v", "o", "gate", "up", "down")
-FIGURES: Final = 4
 
 
 @dataclass(frozen=True)
@@ -142,20 +141,16 @@ def fit_overhead(runs: Sequence[Run], hardware: Path, folder: Folder) -> EngineP
     errors = np.abs(np.concatenate(counts) @ values - left) / taken
     return replace(
         base,
-        overhead=Overhead(**{n: _rounded(v) for n, v in zip(FITTED, values, strict=True)}),
+        overhead=Overhead(**{n: rounded(float(v)) for n, v in zip(FITTED, values, strict=True)}),
         calibration=Calibration(
             source=f"the reference decoder on an empty model, {runs[0].policy}",
             fitted=FITTED,
             points=len(taken),
-            median_residual=_rounded(np.median(errors)),
-            p90_residual=_rounded(np.percentile(errors, 90)),
-            worst_residual=_rounded(errors.max()),
+            median_residual=rounded(float(np.median(errors))),
+            p90_residual=rounded(float(np.percentile(errors, 90))),
+            worst_residual=rounded(float(errors.max())),
         ),
     )
-
-
-def _rounded(value: float) -> float:
-    return float(f"{float(value):.{FIGURES}g}")
 
 
 def _steps(run: Run, hardware: Path, folder: Folder) -> tuple[FloatArray, FloatArray, FloatArray]:

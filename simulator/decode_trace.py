@@ -30,7 +30,7 @@ LEAST_TOKENS_PER_FORWARD = 0.01
 def acceptance_traces(policy: str) -> list[str]:
     """Names of the shipped traces of accepted tokens that *policy* may use: published, captured."""
     of = getattr(decoding.policy(policy).Parameters, "TRACES_OF", None) or policy
-    shipped = {name: library.TRACES.get(name) for name in library.TRACES.names()}
+    shipped = library.TRACES.shipped()
     fitting = {name: trace for name, trace in shipped.items() if of in trace.policies}
     return [
         name

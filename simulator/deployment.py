@@ -21,9 +21,8 @@ from simulator.engine_profile import EngineProfile
 from simulator.model import Adapter, Drafter, ModelSpec, Stack
 from simulator.ops import Placement
 from simulator.pace import ConstantPace, Pace
-from simulator.replay.block_choice import with_captured_blocks
 from simulator.replay.block_pace import BlockPace
-from simulator.replay.iteration_choice import with_captured_shape
+from simulator.replay.captured_defaults import with_captured
 from simulator.replay.iteration_pace import IterationPace
 from simulator.request import Request
 from simulator.scenario import Findings, Scenario, read
@@ -136,7 +135,7 @@ class Deployment:
 def build(document: Mapping[str, Any], origin: str) -> Deployment:
     """Resolve and check a scenario document; raises DocumentError with every mistake in it."""
     findings = Findings(origin)
-    parts = read(with_captured_blocks(with_captured_shape(document)), findings)
+    parts = read(with_captured(document), findings)
     model = _named(library.MODELS, parts, "model", findings)
     hardware = _named(library.HARDWARE, parts, "hardware", findings)
     engine = _named(

@@ -62,6 +62,10 @@ class Shelf:
         path = self.path(name)
         return self._read(path) if is_path(name) else _read_once(self, path.resolve())
 
+    def shipped(self) -> dict[str, Any]:
+        """Every shipped thing, by name."""
+        return {name: self.get(name) for name in self.names()}
+
     def _read(self, path: Path) -> Any:  # noqa: ANN401 (depends on the shelf)
         document = read_mapping(path)
         thing, mistakes = check(self._schema_of(document, path), document)

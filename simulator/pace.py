@@ -2,13 +2,16 @@
 
 import math
 from dataclasses import dataclass
-from typing import Protocol
+from typing import Final, Protocol
 
 import numpy as np
 
 from simulator.request import Request
 from simulator.schedule import IntArray
 from traces.acceptance import AcceptanceModel
+
+NINETY_PERCENT: Final = 1.645
+"""90th percentile of the magnitude of a normal error, in standard deviations."""
 
 
 @dataclass(frozen=True, eq=False)

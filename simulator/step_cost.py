@@ -97,12 +97,12 @@ def price_steps(
     return StepCost(seconds + added, tuple(parts), added)
 
 
-def row_padding(deployment: Deployment, load: IntArray) -> FloatArray:
+def row_padding(deployment: Deployment, load: IntArray) -> float | FloatArray:
     """Slots over tokens of a pass, [steps], where rows are as wide as the widest; else 1."""
+    if deployment.engine.row_layout == "packed":
+        return 1.0
     query = load[QUERY]
     tokens = query.sum(axis=0)
-    if deployment.engine.row_layout == "packed":
-        return np.ones(tokens.shape)
     slots = (query > 0).sum(axis=0) * query.max(axis=0, initial=0)
     padding: FloatArray = np.where(tokens > 0, slots / np.maximum(tokens, 1), 1.0)
     return padding

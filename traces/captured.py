@@ -158,6 +158,14 @@ class CapturedManifest:
         """Decoding policies that the trace is of."""
         return (self.policy,)
 
+    @property
+    def caveats(self) -> Iterator[str]:
+        """What a user of the trace should know, a sentence each."""
+        if self.partial:
+            captured, asked = self.counts.requests, self.requests_asked
+            yield f"trace {self.name} is a snapshot of {captured} of {asked} requests"
+        yield from (f"trace {self.name}: {warning}" for warning in self.warnings)
+
 
 def _mistakes(manifest: CapturedManifest) -> Iterator[str]:
     if set(manifest.tables) != set(manifest.TABLES):

@@ -8,7 +8,7 @@ import numpy.typing as npt
 from pydantic import ConfigDict
 
 from hwprofiles.curves.smooth import outside_domain
-from hwprofiles.curves.tables import check_rising, in_proportion_above
+from hwprofiles.curves.tables import check_rising, in_proportion_above, tabulated_product
 from hwprofiles.kernel_time import KernelTime
 from hwprofiles.provenance import Residual, Source
 from hwprofiles.quantities import Domain, FloatArray, Positive
@@ -54,14 +54,13 @@ class GemmByRowsCurve:
         weights = outputs * inputs
         each_s = self.weight_time_s(np.where(present, rows, 1.0))
         seconds = np.where(present, self.launch_s + weights * each_s, 0.0)
-        read_s = weights * self.weight_element_bytes / self.memory_bytes_per_s
-        return KernelTime(
-            seconds=seconds,
-            # The fastest kernels seen may beat what this curve says of a size.
-            compute_s=np.minimum(seconds, 2.0 * rows * weights / self.flop_per_s),
-            memory_s=np.minimum(seconds, np.where(present, read_s, 0.0)),
-            link_s=np.zeros(seconds.shape),
-            launch_s=np.where(present, self.launch_s, 0.0),
+        return tabulated_product(
+            seconds,
+            rows,
+            weights,
+            launch_s=self.launch_s,
+            flop_per_s=self.flop_per_s,
+            weight_s=self.weight_element_bytes / self.memory_bytes_per_s,
         )
 
     def weight_time_s(self, m: FloatArray) -> FloatArray:

@@ -10,7 +10,7 @@ import numpy.typing as npt
 from pydantic import ConfigDict, Field
 
 from hwprofiles.curves.smooth import outside_domain
-from hwprofiles.curves.tables import check_rising, in_proportion_above
+from hwprofiles.curves.tables import check_rising, in_proportion_above, tabulated_product
 from hwprofiles.kernel_time import KernelTime
 from hwprofiles.provenance import Residual, Source
 from hwprofiles.quantities import Count, Domain, FloatArray, Positive
@@ -79,16 +79,13 @@ class GemmByShapeCurve:
             mine = (outputs == columns) & (inputs == width)
             seconds[mine] = self._matrix_s(columns, width, asked[mine])
         seconds = np.where(present, seconds, 0.0)
-        weights = outputs * inputs
-        read_s = np.where(present, weights * self.weight_element_bytes, 0.0)
-        least = min(min(each.seconds) for each in self.matrices)
-        return KernelTime(
-            seconds=seconds,
-            # The fastest kernels seen may beat what this curve says of a size.
-            compute_s=np.minimum(seconds, 2.0 * rows * weights / self.flop_per_s),
-            memory_s=np.minimum(seconds, read_s / self.memory_bytes_per_s),
-            link_s=np.zeros(seconds.shape),
-            launch_s=np.where(present, least, 0.0),
+        return tabulated_product(
+            seconds,
+            rows,
+            outputs * inputs,
+            launch_s=min(min(each.seconds) for each in self.matrices),
+            flop_per_s=self.flop_per_s,
+            weight_s=self.weight_element_bytes / self.memory_bytes_per_s,
         )
 
     @cached_property

@@ -5,6 +5,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
+from hwprofiles.kernel_time import KernelTime
 from hwprofiles.quantities import FloatArray
 
 LEAST_ROWS = 2
@@ -48,6 +49,30 @@ def in_proportion_above(
 ) -> FloatArray:
     """As `between_rows`, but above the table in proportion to the size."""
     return between_rows(sizes, known, times) * np.maximum(sizes / known[-1], 1.0)
+
+
+def tabulated_product(  # noqa: PLR0913 (what a product is)
+    seconds: FloatArray,
+    rows: FloatArray,
+    weights: FloatArray,
+    *,
+    launch_s: float,
+    flop_per_s: float,
+    weight_s: float,
+) -> KernelTime:
+    """A dense product whose *seconds* are tabulated; what has no *rows* costs nothing.
+
+    Reading one of the *weights* takes *weight_s*. The fastest kernels seen, which *flop_per_s* and
+    *weight_s* are of, may beat what a table says of a size.
+    """
+    present = rows > 0
+    return KernelTime(
+        seconds=seconds,
+        compute_s=np.minimum(seconds, 2.0 * rows * weights / flop_per_s),
+        memory_s=np.minimum(seconds, np.where(present, weights * weight_s, 0.0)),
+        link_s=np.zeros(seconds.shape),
+        launch_s=np.where(present, launch_s, 0.0),
+    )
 
 
 def _some(words: Sequence[str]) -> str:

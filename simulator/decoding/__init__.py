@@ -11,7 +11,7 @@ from __future__ import annotations
 import importlib
 import pkgutil
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Literal, Protocol, cast
+from typing import TYPE_CHECKING, Any, Protocol, cast
 
 if TYPE_CHECKING:  # names() must stay quick
     from simulator.engine_profile import EngineProfile
@@ -43,8 +43,8 @@ class Replays:
     """Parameters that a replay may change; the others are in what the trace recorded."""
     from_prompt: bool = False
     """Whether blocks are counted from the prompt's end, not from its last whole block."""
-    prefill: Literal["whole-blocks", "whole", "none"] = "whole-blocks"
-    """What of the prompt is prefilled; with none, it goes through the first decode forward."""
+    prefills: bool = True
+    """Whether what lies before block 0 is prefilled; else the first decode forward takes it too."""
 
 
 @dataclass(frozen=True)

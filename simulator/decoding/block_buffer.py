@@ -5,21 +5,20 @@ from typing import Literal
 
 import numpy as np
 
-from simulator.blocks import BlockCount, BlockParameters, Share, block_steps, prefilled_tokens
+from simulator.blocks import BlockCount, BlockParameters, Share, block_steps, denoising_schedule
 from simulator.decoding import Replays, Setting, Uses
 from simulator.replay.block_replay import BlockReplay
+from simulator.replay.block_source import overwrites
 from simulator.replay.running_set import RunningSet
 from simulator.replay.trajectories import Updates
 from simulator.request import Request
-from simulator.schedule import BoolArray, FloatArray, IntArray, Pass, Schedule, loads
+from simulator.schedule import BoolArray, FloatArray, IntArray, Schedule
 
 USES = Uses()
 REPLAYS = Replays(
     policies=("block-buffer", "multi-block"),
     free=("buffer", "tau_add", "tau_semi", "tau_stable", "post_edit_steps", "forced"),
 )
-EDITS = "tau_edit"
-"""The parameter of a captured buffer that is not null where tokens were edited."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -51,12 +50,7 @@ def schedule(request: Request, parameters: Parameters, setting: Setting) -> Sche
     """
     query = parameters.buffer * parameters.block
     steps = block_steps(request, parameters, least_forwards=2 if parameters.buffer == 1 else 1)
-    denoise = loads(
-        len(steps.emitted_tokens), query=query, context=steps.start_tokens, logits=query
-    )
-    prefill = prefilled_tokens(request.prompt_tokens, parameters.block)
-    passes = (Pass("denoise", denoise),)
-    return Schedule(steps.emitted_tokens, passes, prefill_tokens=prefill)
+    return denoising_schedule(steps.emitted_tokens, query, steps.start_tokens, request, parameters)
 
 
 def replay(blocks: BlockReplay, parameters: Parameters) -> None:
@@ -98,7 +92,7 @@ class _Slots:
 
     def __init__(self, blocks: BlockReplay, parameters: Parameters) -> None:
         self._blocks, self._parameters = blocks, parameters
-        self._edits = blocks.source.trace.manifest.parameters.get(EDITS) is not None
+        self._edits = overwrites(blocks.source.trace.manifest)
         shape = blocks.masks.shape
         self._forwards, self._mask_free = np.zeros((2, *shape), dtype=np.int64)
         self.stability = np.zeros(shape)

@@ -11,7 +11,7 @@ from simulator.request import Request
 from simulator.schedule import Schedule
 
 USES = Uses()
-REPLAYS = Replays(policies=("block-entropy",), from_prompt=True, prefill="whole")
+REPLAYS = Replays(policies=("block-entropy",), from_prompt=True)
 
 
 @dataclass(frozen=True, kw_only=True)

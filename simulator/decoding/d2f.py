@@ -3,18 +3,15 @@
 from dataclasses import dataclass
 from typing import Literal
 
-import numpy as np
-
 from simulator.blocks import LiveBlockParameters, Share, live_block_schedule
 from simulator.decoding import Replays, Setting, Uses
-from simulator.replay.block_record import KIND
 from simulator.replay.block_replay import BlockReplay
 from simulator.replay.running_set import RunningSet
 from simulator.request import Request
 from simulator.schedule import Schedule
 
 USES = Uses()
-REPLAYS = Replays(policies=("d2f",), free=("tau_add", "tau_act"), from_prompt=True, prefill="none")
+REPLAYS = Replays(policies=("d2f",), free=("tau_add", "tau_act"), from_prompt=True, prefills=False)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -48,27 +45,11 @@ def replay(blocks: BlockReplay, parameters: Parameters) -> None:
         forced = running.is_behind(rows, parameters.tau_act)
         stored = running.first_active[rows]
         if is_first:
-            _prompt_and_block(blocks)
+            through_block = blocks.requests.start + blocks.block_tokens
+            blocks.forward_from_start(rows, "denoise", through_block, blocks=1)
         else:
             blocks.forward(rows, running.left[rows], running.right[rows])
         is_first = False
         running.accept(rows, forced)
         running.mark_to_cache(rows)
         running.leave(rows, stored)
-
-
-def _prompt_and_block(blocks: BlockReplay) -> None:
-    """The prompt, which gets no logits, and block 0 behind it."""
-    rows, tokens = blocks.rows, blocks.block_tokens
-    zero = np.zeros_like(rows)
-    query = blocks.requests.start + tokens
-    blocks.record.forward(
-        rows,
-        np.full_like(rows, KIND["denoise"]),
-        prefix_tokens=zero,
-        query_tokens=query,
-        padded_tokens=query,
-        logit_rows=np.full_like(rows, tokens),
-        window_left=zero,
-        window_right=zero + 1,
-    )

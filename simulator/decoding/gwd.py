@@ -5,11 +5,11 @@ from typing import Literal
 
 import numpy as np
 
-from simulator.blocks import BlockCount, BlockParameters, Share, block_steps, prefilled_tokens
+from simulator.blocks import BlockCount, BlockParameters, Share, block_steps, denoising_schedule
 from simulator.decoding import Replays, Setting, Uses
 from simulator.replay.block_replay import BlockReplay
 from simulator.request import Request
-from simulator.schedule import BoolArray, IntArray, Pass, Schedule, loads
+from simulator.schedule import BoolArray, IntArray, Schedule
 
 USES = Uses()
 REPLAYS = Replays(
@@ -45,12 +45,7 @@ def schedule(request: Request, parameters: Parameters, setting: Setting) -> Sche
     """
     query = parameters.window * parameters.block
     steps = block_steps(request, parameters, least_forwards=1)
-    denoise = loads(
-        len(steps.emitted_tokens), query=query, context=steps.start_tokens, logits=query
-    )
-    prefill = prefilled_tokens(request.prompt_tokens, parameters.block)
-    passes = (Pass("denoise", denoise),)
-    return Schedule(steps.emitted_tokens, passes, prefill_tokens=prefill)
+    return denoising_schedule(steps.emitted_tokens, query, steps.start_tokens, request, parameters)
 
 
 def replay(blocks: BlockReplay, parameters: Parameters) -> None:
@@ -110,7 +105,7 @@ class _Window:
         """Whether a row's leading block, and that of every row of its group, is finished."""
         left = np.minimum(self.left[rows], self._finished.shape[1] - 1)
         own = (self.left[rows] < self.right[rows]) & self._finished[rows, left]
-        return self._blocks.in_group(own.astype(float), rows, least=True) > 0
+        return self._blocks.least_in_group(own.astype(float), rows) > 0
 
     def may_admit(self, rows: IntArray) -> BoolArray:
         """Whether there is a next block, room for it, and a frontier that is ready enough.
@@ -122,5 +117,5 @@ class _Window:
         room &= right < self._blocks.requests.n_blocks[rows]
         frontier = self._readiness[rows, right - 1]
         ready = np.where(right > left, frontier, 1.0)
-        ready = self._blocks.in_group(ready, rows, least=True)
+        ready = self._blocks.least_in_group(ready, rows)
         return room & (ready >= self._parameters.theta_spawn)

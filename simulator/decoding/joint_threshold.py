@@ -5,13 +5,13 @@ from typing import Literal
 
 import numpy as np
 
-from simulator.blocks import Block, BlockParameters, block_steps, prefilled_tokens
+from simulator.blocks import Block, BlockParameters, block_steps, denoising_schedule
 from simulator.decoding import Replays, Setting, Uses
 from simulator.replay.block_replay import BlockReplay
 from simulator.replay.serial import replay_serially
 from simulator.replay.trajectories import Updates
 from simulator.request import Request
-from simulator.schedule import BoolArray, Pass, Schedule, loads
+from simulator.schedule import BoolArray, Schedule
 
 USES = Uses()
 REPLAYS = Replays(policies=("joint-threshold", "gwd"), free=("post_edit_steps",))
@@ -28,14 +28,10 @@ class Parameters(BlockParameters):
 
 def schedule(request: Request, parameters: Parameters, setting: Setting) -> Schedule:  # noqa: ARG001 (the interface)
     """A block ends with a forward that changes nothing, which has stored its KV: no extra one."""
-    block = parameters.block
     steps = block_steps(request, parameters, least_forwards=2)
-    denoise = loads(
-        len(steps.emitted_tokens), query=block, context=steps.start_tokens, logits=block
+    return denoising_schedule(
+        steps.emitted_tokens, parameters.block, steps.start_tokens, request, parameters
     )
-    prefill = prefilled_tokens(request.prompt_tokens, parameters.block)
-    passes = (Pass("denoise", denoise),)
-    return Schedule(steps.emitted_tokens, passes, prefill_tokens=prefill)
 
 
 def replay(blocks: BlockReplay, parameters: Parameters) -> None:

@@ -1,28 +1,26 @@
 """Whether a captured trace of blocks fits a decode section, and what it leaves to it."""
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any, Final
 
 from simulator import decoding, library
 from simulator.documents import DocumentError, Mistake
+from simulator.replay.block_source import overwrites
 from simulator.replay.iteration_choice import captured_trace
 from traces.block_manifest import BlockManifest
 from traces.block_trace import BlockTrace
 from traces.captured import CapturedManifest, Parameter
 
 BLOCK: Final = "block"
-EDITS: Final = "tau_edit"
-"""The parameter of a captured buffer that is null where no token was overwritten."""
 REVEALING: Final = ("single-block", "multi-block")
 """Policies that never overwrite a token."""
 
 
 def shipped_blocks(policies: Sequence[str]) -> dict[str, BlockManifest]:
     """The shipped traces of blocks of *policies*, by name."""
-    shipped = {name: library.TRACES.get(name) for name in library.TRACES.names()}
     return {
         name: manifest
-        for name, manifest in shipped.items()
+        for name, manifest in library.TRACES.shipped().items()
         if isinstance(manifest, BlockManifest) and manifest.policy in policies
     }
 
@@ -32,27 +30,6 @@ def captured_parameters(policy: str, manifest: CapturedManifest) -> dict[str, Pa
     replays = decoding.policy(policy).REPLAYS
     own = {name: manifest.parameters[name] for name in replays.free if name in manifest.parameters}
     return {BLOCK: manifest.block_tokens} | own
-
-
-def with_captured_blocks(document: Mapping[str, Any]) -> dict[str, Any]:
-    """*document* with what its decode section leaves out of block, window, gate and so on.
-
-    They are as captured, if the section names a captured trace of blocks; where its KV was stored
-    is the engine's affair. What is wrong with the section is left for others to tell.
-    """
-    decode = document.get("decode")
-    if not isinstance(decode, Mapping) or decode.get("policy") not in replaying():
-        return dict(document)
-    name = decode.get("trace")
-    try:
-        manifest = library.TRACES.get(name) if isinstance(name, str) else None
-    except DocumentError:
-        return dict(document)
-    if not isinstance(manifest, BlockManifest):
-        return dict(document)
-    captured = captured_parameters(decode["policy"], manifest)
-    captured.pop("store", None)
-    return dict(document) | {"decode": captured | dict(decode)}
 
 
 def replaying() -> list[str]:
@@ -100,4 +77,4 @@ def _known(policy: str) -> str:
 
 def _edits_in_vain(policy: str, manifest: BlockManifest) -> bool:
     """Whether a trace has edits, and *policy* none."""
-    return policy in REVEALING and manifest.parameters.get(EDITS) is not None
+    return policy in REVEALING and overwrites(manifest)

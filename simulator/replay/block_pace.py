@@ -9,11 +9,13 @@ from typing import Any, Final
 import numpy as np
 
 from simulator import decoding
+from simulator.pace import NINETY_PERCENT
 from simulator.replay.block_choice import captured_parameters
 from simulator.replay.block_replay import BlockReplay
 from simulator.replay.block_requests import captured_requests, resampled_requests
 from simulator.replay.block_schedules import schedules_of
 from simulator.replay.block_source import BlockSource, block_source
+from simulator.replay.totals import BATCH, POLICY
 from simulator.request import Request
 from simulator.schedule import IntArray, Schedule
 from traces.block_trace import BlockTrace
@@ -30,11 +32,7 @@ SHARED_ERROR: Final = 0.15
 """The most that predictions of synchronous batches were off, at 8 to 32 rows."""
 UNLIMITED: Final = ("multi-block",)
 """Policies whose gate alone says how many blocks are live."""
-POLICY: Final = "policy"
-BATCH: Final = "batch"
 BATCHING: Final = "batching"
-# 90th percentile of the magnitude of a normal error, in standard deviations.
-NINETY_PERCENT: Final = 1.645
 
 
 @dataclass(frozen=True, eq=False)
@@ -137,10 +135,15 @@ class BlockPace:
         live = _live_blocks(self.parameters)
         return live is not None and live > self._captured_live
 
+    @property
     def warnings(self) -> Iterator[str]:
+        """What the trace, and the way it is replayed, leave in doubt."""
+        if self.changed:
+            yield from self._counterfactual()
+        yield from self.trace.manifest.caveats
+
+    def _counterfactual(self) -> Iterator[str]:
         """What a replay under other parameters rests on, a sentence each."""
-        if not self.changed:
-            return
         manifest = self.trace.manifest
         changed = ", ".join(self._change(name) for name in self.changed)
         yield (

@@ -60,17 +60,23 @@ class BlockReplay:
         """What lies before block 0, in a forward by itself; nothing for a prompt without that."""
         rows = self.rows[self.requests.start > 0]
         if len(rows):
-            zero, tokens = np.zeros_like(rows), self.requests.start[rows]
-            self.record.forward(
-                rows,
-                np.full_like(rows, KIND["prefill"]),
-                prefix_tokens=zero,
-                query_tokens=tokens,
-                padded_tokens=tokens,
-                logit_rows=zero,
-                window_left=zero,
-                window_right=zero,
-            )
+            self.forward_from_start(rows, "prefill", self.requests.start[rows])
+
+    def forward_from_start(
+        self, rows: IntArray, kind: str, tokens: IntArray, *, blocks: int = 0
+    ) -> None:
+        """A forward of *rows* over their first *tokens*, [rows]; the last *blocks* get logits."""
+        zero = np.zeros_like(rows)
+        self.record.forward(
+            rows,
+            np.full_like(rows, KIND[kind]),
+            prefix_tokens=zero,
+            query_tokens=tokens,
+            padded_tokens=tokens,
+            logit_rows=zero + blocks * self.block_tokens,
+            window_left=zero,
+            window_right=zero + blocks,
+        )
 
     def forward(  # noqa: PLR0913 (what a forward is)
         self,
@@ -167,14 +173,14 @@ class BlockReplay:
         left = np.where(block < 0, 0, self.masks[rows, np.maximum(block, 0)])
         return 1.0 - left / self.block_tokens
 
-    def in_group(self, values: FloatArray, rows: IntArray, *, least: bool) -> FloatArray:
-        """The least (or the largest) of *values* [rows] in each row's group, [rows]."""
+    def least_in_group(self, values: FloatArray, rows: IntArray) -> FloatArray:
+        """The least of *values* [rows] in each row's group, [rows]."""
         if self.groups is self.rows:
             return values
         groups = self.groups[rows]
-        extreme = np.full(self.groups.max() + 1, np.inf if least else -np.inf)
-        (np.minimum if least else np.maximum).at(extreme, groups, values)
-        return extreme[groups]
+        least = np.full(self.groups.max() + 1, np.inf)
+        np.minimum.at(least, groups, values)
+        return least[groups]
 
 
 def pairs(rows: IntArray, left: IntArray, right: IntArray) -> tuple[IntArray, IntArray]:

@@ -34,6 +34,6 @@ def schedules_of(
         )
         emitted = steps["committed_tokens"][there]
         passes = (Pass("denoise", denoise),)
-        prefill = 0 if replays.prefill == "none" else int(requests.start[row])
+        prefill = int(requests.start[row]) if replays.prefills else 0
         made.append(Schedule(emitted, passes, prefill_tokens=prefill))
     return made

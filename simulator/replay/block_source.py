@@ -7,6 +7,7 @@ from typing import Final
 import numpy as np
 
 from simulator.schedule import IntArray
+from traces.block_manifest import BlockManifest
 from traces.block_trace import BlockTrace
 from traces.columns import among, entries, lengths, numbers
 
@@ -71,6 +72,11 @@ class BlockSource:
     def blocks_of_request(self) -> IntArray:
         """[requests], blocks that were ever admitted."""
         return np.diff(self.first_block)
+
+
+def overwrites(manifest: BlockManifest) -> bool:
+    """Whether a captured buffer may overwrite tokens: it has a threshold for that."""
+    return manifest.parameters.get("tau_edit") is not None
 
 
 def first_start(prompt_tokens: IntArray, block_tokens: int, *, from_prompt: bool) -> IntArray:

@@ -1,8 +1,8 @@
 """Replay of a captured trace of blocks through a policy, without any hardware."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, fields
-from typing import Any, Final
+from typing import Any
 
 import numpy as np
 
@@ -10,17 +10,23 @@ from simulator import decoding
 from simulator.documents import DocumentError, Mistake, check, known, shown
 from simulator.replay.block_choice import blocks_mistakes, captured_parameters, replaying
 from simulator.replay.block_difference import difference
-from simulator.replay.block_pace import BATCH, POLICY, BlockPace
+from simulator.replay.block_pace import BlockPace
 from simulator.replay.block_record import KIND, BlockTables
 from simulator.replay.block_replay import BlockReplay
 from simulator.replay.block_requests import captured_requests
+from simulator.replay.totals import (
+    BATCH,
+    EXACT,
+    POLICY,
+    batch_forwards,
+    batches_of,
+    count_rule,
+    plain,
+    policy_mistake,
+)
 from simulator.schedule import IntArray
 from traces.block_trace import BlockTrace
-from traces.columns import numbers
 from traces.verdicts import accuracy
-
-EXACT: Final = "exact"
-MOST_BATCH: Final = 1_000_000
 
 
 @dataclass(frozen=True)
@@ -55,9 +61,7 @@ class ReplayedBlocks:
 
     def document(self) -> dict[str, Any]:
         """The summary as what JSON holds."""
-        plain = {name: value for name, value in vars(self).items() if name != "tables"}
-        verdict: dict[str, float | None] = plain.pop("accuracy")
-        return plain | verdict | {"warnings": list(self.warnings)}
+        return plain(self, "tables")
 
 
 def replay_blocks(trace: BlockTrace, settings: Mapping[str, object]) -> ReplayedBlocks:
@@ -71,7 +75,7 @@ def replay_blocks(trace: BlockTrace, settings: Mapping[str, object]) -> Replayed
     manifest = trace.manifest
     policy, batch, parameters = _asked(trace, settings)
     pace = BlockPace(trace, policy, parameters, repeats=True, batch=batch)
-    batches = _batches(trace, batch)
+    batches = batches_of(trace, batch)
     blocks = BlockReplay(
         pace.source,
         captured_requests(pace.source, np.arange(pace.source.n_requests)),
@@ -81,13 +85,13 @@ def replay_blocks(trace: BlockTrace, settings: Mapping[str, object]) -> Replayed
     decoding.policy(policy).replay(blocks, parameters)
     tables, taken = blocks.record.tables(), blocks.trajectories
     prefills, decodes = _forwards(tables)
-    batch_forwards = _batch_forwards(batches, prefills, decodes)
+    in_batches = batch_forwards(batches, prefills, decodes)
     if not pace.changed and (apart := difference(trace, tables)):
         rule = f"is not what {policy} with the captured parameters does: {apart}"
         raise DocumentError(manifest.name, [Mistake("", rule)])
     counted = manifest.counts.batch_forwards
-    if not pace.changed and batch == manifest.batch and batch_forwards != counted:
-        rule = f"has {batch_forwards} forwards of batches, got {counted}"
+    if not pace.changed and batch == manifest.batch and in_batches != counted:
+        rule = f"has {in_batches} forwards of batches, got {counted}"
         raise DocumentError(manifest.name, [Mistake("counts.batch_forwards", rule)])
     verdict = accuracy(trace.requests)
     live = tables.steps["window_right"] - tables.steps["window_left"]
@@ -99,13 +103,13 @@ def replay_blocks(trace: BlockTrace, settings: Mapping[str, object]) -> Replayed
         output_tokens=manifest.counts.output_tokens,
         forwards=int((prefills + decodes).sum()),
         store_forwards=int((tables.steps["kind"] == KIND["store"]).sum()),
-        batch_forwards=batch_forwards,
+        batch_forwards=in_batches,
         tokens_per_forward=float(tables.steps["committed_tokens"].sum() / decodes.sum()),
         blocks_live=float(live[tables.steps["kind"] != KIND["prefill"]].mean()),
         local_steps=taken.followed + taken.drawn,
         drawn_share=taken.drawn / max(1, taken.followed + taken.drawn),
         accuracy=verdict if pace.replay == EXACT else dict.fromkeys(verdict),
-        warnings=(*pace.warnings(), *_of_trace(trace)),
+        warnings=tuple(pace.warnings),
         tables=tables,
     )
 
@@ -115,26 +119,15 @@ def check_recorded(trace: BlockTrace) -> None:
     replay_blocks(trace, {})
 
 
-def _of_trace(trace: BlockTrace) -> Iterator[str]:
-    """What the trace says of itself."""
-    manifest = trace.manifest
-    if manifest.partial:
-        captured, asked = manifest.counts.requests, manifest.requests_asked
-        yield f"trace {manifest.name} is a snapshot of {captured} of {asked} requests"
-    yield from (f"trace {manifest.name}: {warning}" for warning in manifest.warnings)
-
-
 def _asked(trace: BlockTrace, settings: Mapping[str, object]) -> tuple[str, int, Any]:
     """(policy, rows of a batch, complete parameters); raises DocumentError with every mistake."""
     manifest = trace.manifest
-    policy = settings.get(POLICY, manifest.policy)
-    if not isinstance(policy, str) or policy not in replaying():
+    policy: Any = settings.get(POLICY, manifest.policy)
+    if policy not in replaying():
         of = manifest.policy
         able = [n for n in replaying() if of in decoding.policy(n).REPLAYS.policies]
-        name = policy if isinstance(policy, str) else shown(policy)
-        told = ", ".join(able) or "no policy"
-        rule = f"a trace of {of} tells of {told}; {known(name, able, 'such policy')}"
-        raise DocumentError(manifest.name, [Mistake(POLICY, rule)])
+        mistake = policy_mistake(policy, of, able)
+        raise DocumentError(manifest.name, [] if mistake is None else [mistake])
     unfit = list(blocks_mistakes(policy, manifest.block_tokens, manifest))
     if unfit:
         raise DocumentError(manifest.name, unfit)
@@ -152,9 +145,9 @@ def _asked(trace: BlockTrace, settings: Mapping[str, object]) -> tuple[str, int,
     parameters, wrong = check(decoding.policy(policy).Parameters, given)
     mistakes += wrong
     batch = settings.get(BATCH, manifest.batch)
-    if isinstance(batch, bool) or not isinstance(batch, int) or not 1 <= batch <= MOST_BATCH:
-        rule = f"must be a whole number of 1 to {MOST_BATCH}, got {shown(batch)}"
-        mistakes.append(Mistake(BATCH, rule))
+    wrong_batch = count_rule(batch)
+    if wrong_batch is not None:
+        mistakes.append(Mistake(BATCH, wrong_batch))
     if parameters is not None:
         mistakes += blocks_mistakes(policy, parameters.block, manifest)
     if mistakes or not isinstance(batch, int):
@@ -184,24 +177,8 @@ def _plain(parameters: Any) -> dict[str, Any]:  # noqa: ANN401 (of the policy)
     return {name: value for name, value in vars(parameters).items() if name not in without}
 
 
-def _batches(trace: BlockTrace, batch: int) -> IntArray:
-    """The batch of each request: as captured, or *batch* of them after another."""
-    if batch == trace.manifest.batch:
-        return numbers(trace.requests, "batch")
-    return np.arange(trace.requests.num_rows) // batch
-
-
 def _forwards(tables: BlockTables) -> tuple[IntArray, IntArray]:
     """Prefills and other forwards of each request."""
     is_prefill = (tables.steps["kind"] == KIND["prefill"]).astype(np.int64)
     prefills = np.add.reduceat(is_prefill, tables.first_step[:-1])
     return prefills, np.diff(tables.first_step) - prefills
-
-
-def _batch_forwards(batches: IntArray, prefills: IntArray, decodes: IntArray) -> int:
-    """A prefill for every batch with a row that has one, and the forwards of its slowest row."""
-    which, of = np.unique(batches, return_inverse=True)
-    slowest, prefilled = np.zeros((2, len(which)), dtype=np.int64)
-    np.maximum.at(slowest, of, decodes)
-    np.maximum.at(prefilled, of, prefills)
-    return int(slowest.sum() + prefilled.sum())

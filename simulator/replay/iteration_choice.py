@@ -1,10 +1,9 @@
 """Whether a captured trace of iterations fits a decode section, and what it leaves to it."""
 
-from collections.abc import Iterator, Mapping
-from dataclasses import fields
+from collections.abc import Iterator
 from typing import Any, Final, Protocol
 
-from simulator import decoding, library
+from simulator import library
 from simulator.documents import DocumentError, Mistake
 from traces.captured import CapturedManifest
 from traces.captured_trace import CapturedTrace
@@ -38,10 +37,9 @@ def captured_shape(manifest: CapturedManifest) -> dict[str, Any]:
 
 def shipped_iterations(policy: str) -> dict[str, CapturedManifest]:
     """The shipped traces of iterations of *policy*, by name."""
-    shipped = {name: library.TRACES.get(name) for name in library.TRACES.names()}
     return {
         name: manifest
-        for name, manifest in shipped.items()
+        for name, manifest in library.TRACES.shipped().items()
         if isinstance(manifest, IterationManifest) and manifest.policy == policy
     }
 
@@ -80,30 +78,3 @@ def _that_can(decode: Decode, policy: str, *, is_tree: bool) -> Iterator[str]:
         asked = {field: getattr(decode, field, None) for field in captured}
         if asked == captured or (not is_tree and asked["block"] <= captured["block"]):
             yield name
-
-
-def with_captured_shape(document: Mapping[str, Any]) -> dict[str, Any]:
-    """*document* with those of block, top_k and tree_size that its decode section leaves out.
-
-    They are as captured, if the section names a captured trace of iterations and its policy has
-    such parameters. What is wrong with the section is left for others to tell.
-    """
-    decode = document.get("decode")
-    if not isinstance(decode, Mapping) or decode.get("policy") not in decoding.names():
-        return dict(document)
-    manifest = _iterations_named(decode)
-    if manifest is None:
-        return dict(document)
-    known = {field.name for field in fields(decoding.policy(decode["policy"]).Parameters)}
-    shape = {name: value for name, value in captured_shape(manifest).items() if name in known}
-    return dict(document) | {"decode": shape | dict(decode)}
-
-
-def _iterations_named(decode: Mapping[str, Any]) -> IterationManifest | None:
-    """What the captured trace of iterations that *decode* names says of itself, if it does."""
-    name = decode.get("trace")
-    try:
-        manifest = library.TRACES.get(name) if isinstance(name, str) else None
-    except DocumentError:
-        return None
-    return manifest if isinstance(manifest, IterationManifest) else None

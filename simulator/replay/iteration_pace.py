@@ -8,7 +8,7 @@ from typing import Final
 
 import numpy as np
 
-from simulator.pace import PacedSteps, cut
+from simulator.pace import NINETY_PERCENT, PacedSteps, cut
 from simulator.replay.iteration_steps import (
     IterationSteps,
     captured_steps,
@@ -25,8 +25,6 @@ from traces.iteration_trace import IterationTrace
 # 90th percentile over 36 captures of the error in tokens per step of a larger block cut short; that
 # in tokens per forward of repeated requests was 2.5 %, the worst 3.9 %.
 TRUNCATION_ERROR: Final = 0.03
-# 90th percentile of the magnitude of a normal error, in standard deviations.
-NINETY_PERCENT: Final = 1.645
 
 
 @dataclass(frozen=True, eq=False)
@@ -98,12 +96,7 @@ class IterationPace:
                 f"{manifest.block_tokens}, cut short; that missed captures by "
                 f"{TRUNCATION_ERROR:.0%} (90th percentile) and 4% (worst)"
             )
-        if manifest.partial:
-            yield (
-                f"trace {manifest.name} is a snapshot of {manifest.counts.requests} of "
-                f"{manifest.requests_asked} requests"
-            )
-        yield from (f"trace {manifest.name}: {warning}" for warning in manifest.warnings)
+        yield from manifest.caveats
 
     def steps(self, request: Request) -> PacedSteps:
         """The decode steps of *request*.

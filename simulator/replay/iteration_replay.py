@@ -10,17 +10,25 @@ from simulator import decoding, library
 from simulator.documents import DocumentError, Mistake, check, known, shown
 from simulator.replay.iteration_choice import captured_shape, shape_mistakes
 from simulator.replay.iteration_pace import IterationPace, decoded_tokens
+from simulator.replay.totals import (
+    BATCH,
+    EXACT,
+    POLICY,
+    batch_forwards,
+    batches_of,
+    count_rule,
+    plain,
+    policy_mistake,
+)
 from simulator.request import Request
-from simulator.schedule import QUERY, IntArray, Schedule
+from simulator.schedule import QUERY, Schedule
 from traces.columns import among, numbers
 from traces.iteration_manifest import IterationManifest
 from traces.iteration_trace import IterationTrace
 from traces.verdicts import accuracy
 
-FREE: Final = ("batch", "block")
+FREE: Final = (BATCH, "block")
 """What a replay may change."""
-POLICY: Final = "policy"
-MOST_BATCH: Final = 1_000_000
 
 
 @dataclass(frozen=True)
@@ -48,9 +56,7 @@ class IterationReplay:
 
     def document(self) -> dict[str, Any]:
         """The summary as what JSON holds."""
-        apart = {"schedules", "accuracy", "warnings"}
-        plain = {name: value for name, value in vars(self).items() if name not in apart}
-        return plain | self.accuracy | {"warnings": list(self.warnings)}
+        return plain(self, "schedules")
 
 
 @dataclass(frozen=True)
@@ -94,26 +100,28 @@ def replay_iterations(trace: IterationTrace, settings: Mapping[str, object]) -> 
     schedules = tuple(schedule(each, parameters, setting) for each in captured_requests(trace))
     forwards = np.array([_decode_forwards(each) for each in schedules], dtype=np.int64)
     emitted = sum(int(each.emitted_tokens.sum()) for each in schedules)
-    batch_forwards = _batch_forwards(_batches(trace, asked.batch), forwards)
-    if pace.replay == "exact":
-        _check_counted(trace, asked, schedules, batch_forwards)
+    in_batches = batch_forwards(
+        batches_of(trace, asked.batch), numbers(trace.requests, "prefill_forwards"), forwards
+    )
+    if pace.replay == EXACT:
+        _check_counted(trace, asked, schedules, in_batches)
     verdict = accuracy(trace.requests)
     return IterationReplay(
         replay=pace.replay,
         requests=len(schedules),
         output_tokens=trace.manifest.counts.output_tokens,
         forwards=int(forwards.sum()) + trace.manifest.counts.prefill_forwards,
-        batch_forwards=batch_forwards,
+        batch_forwards=in_batches,
         tokens_per_step=pace.mean_tokens if len(pace.whole.row) else None,
         tokens_per_forward=emitted / int(forwards.sum()) if forwards.any() else None,
-        accuracy=verdict if pace.replay == "exact" else dict.fromkeys(verdict),
+        accuracy=verdict if pace.replay == EXACT else dict.fromkeys(verdict),
         warnings=tuple(pace.warnings),
         schedules=schedules,
     )
 
 
 def _check_counted(
-    trace: IterationTrace, asked: _Asked, schedules: Sequence[Schedule], batch_forwards: int
+    trace: IterationTrace, asked: _Asked, schedules: Sequence[Schedule], in_batches: int
 ) -> None:
     """Raise DocumentError where an exact replay has other totals than the trace."""
     counts, verify = trace.manifest.counts, among(trace.steps, "kind", "verify")
@@ -127,7 +135,7 @@ def _check_counted(
         ),
     }
     if asked.batch == trace.manifest.batch:
-        found["batch forwards"] = batch_forwards, counts.batch_forwards
+        found["batch forwards"] = in_batches, counts.batch_forwards
     for name, (replayed, counted) in found.items():
         if replayed != counted:
             rule = f"{asked.policy} at block {asked.block} has {replayed} {name}, got {counted}"
@@ -147,33 +155,16 @@ def _decode_forwards(schedule: Schedule) -> int:
     return schedule.n_steps * sum(each.launches for each in schedule.passes)
 
 
-def _batches(trace: IterationTrace, batch: int) -> IntArray:
-    """The batch of each request: as captured, or *batch* of them after another."""
-    if batch == trace.manifest.batch:
-        return numbers(trace.requests, "batch")
-    return np.arange(trace.requests.num_rows) // batch
-
-
-def _batch_forwards(batches: IntArray, forwards: IntArray) -> int:
-    """One prefill a batch, and the decode forwards of its slowest row."""
-    which, of = np.unique(batches, return_inverse=True)
-    slowest = np.zeros(len(which), dtype=np.int64)
-    np.maximum.at(slowest, of, forwards)
-    return len(which) + int(slowest.sum())
-
-
 def _asked(manifest: IterationManifest, settings: Mapping[str, object]) -> _Asked:
     """The captured parameters with *settings*; raises DocumentError with every mistake in them."""
     if manifest.policy not in decoding.names():
         what = known(manifest.policy, decoding.names(), "policy")
         raise DocumentError(manifest.name, [Mistake("policy", what)])
     shape = captured_shape(manifest)
-    policy = settings.get(POLICY, manifest.policy)
-    told = _policies(manifest.policy)
-    if not isinstance(policy, str) or policy not in told:
-        what = known(policy if isinstance(policy, str) else shown(policy), told, "such policy")
-        rule = f"a trace of {manifest.policy} tells of {', '.join(told)}; {what}"
-        raise DocumentError(manifest.name, [Mistake(POLICY, rule)])
+    policy: Any = settings.get(POLICY, manifest.policy)
+    mistake = policy_mistake(policy, manifest.policy, _policies(manifest.policy))
+    if mistake is not None:
+        raise DocumentError(manifest.name, [mistake])
     settings = {name: value for name, value in settings.items() if name != POLICY}
     mistakes = [each for name in settings if (each := _mistake(manifest, name, settings[name]))]
     if not mistakes:
@@ -205,6 +196,5 @@ def _mistake(manifest: IterationManifest, name: str, value: object) -> Mistake |
         at = f"the trace was captured at {name} {shown(captured[name])}"
         what = f"{at}, got {shown(value)}; capture another, a replay may change {', '.join(FREE)}"
         return None if value == captured[name] else Mistake(name, what)
-    if isinstance(value, bool) or not isinstance(value, int) or not 1 <= value <= MOST_BATCH:
-        return Mistake(name, f"must be a whole number of 1 to {MOST_BATCH}, got {shown(value)}")
-    return None
+    rule = count_rule(value)
+    return None if rule is None else Mistake(name, rule)

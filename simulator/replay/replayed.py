@@ -15,6 +15,7 @@ from simulator.replay.block_record import COUNTS
 from simulator.replay.block_summary import ReplayedBlocks, replay_blocks
 from simulator.replay.iteration_choice import captured_trace
 from simulator.replay.iteration_replay import IterationReplay, replay_iterations
+from simulator.replay.totals import EXACT
 from simulator.schedule import Schedule
 from traces.block_tables import KINDS
 from traces.block_trace import BlockTrace
@@ -31,7 +32,6 @@ LOADS: Final = (
     "moved_tokens",
 )
 """Columns of a pass's loads."""
-EXACT: Final = "exact"
 
 
 def replayed(name: str, settings: Mapping[str, object]) -> ReplayedBlocks | IterationReplay:

@@ -1,14 +1,14 @@
 """Captured workload: the requests of the trace that `decode.trace` names, each as it was."""
 
-from collections.abc import Callable, Generator
+from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Annotated, Any, Final, Literal
+from typing import Annotated, Final, Literal
 
 import simpy
 from pydantic import ConfigDict, Field, Strict
 
 from simulator.request import Request
-from simulator.workloads.closed import Users
+from simulator.workloads.closed import Users, start_users
 
 KIND: Final = "captured"
 
@@ -56,15 +56,9 @@ def drive(
     submit: Callable[[Request], simpy.Event],
 ) -> None:
     """Start the users; the next request goes to whoever is free first."""
-    indices = iter(range(parameters.n_requests))
-
-    def user() -> Generator[simpy.Event, Any, None]:
-        for index in indices:
-            source = index % len(parameters.lengths)
-            lengths = parameters.lengths[source]
-            yield submit(
-                Request(index, *lengths, arrival_s=environment.now, seed=seed, source=source)
-            )
-
-    for _ in range(parameters.most_together):
-        environment.process(user())
+    sources = (index % len(parameters.lengths) for index in range(parameters.n_requests))
+    requests = (
+        Request(index, *parameters.lengths[source], seed=seed, source=source)
+        for index, source in enumerate(sources)
+    )
+    start_users(environment, parameters.most_together, requests, submit)

@@ -1,7 +1,7 @@
 """Closed workload: a fixed number of users, each sending its next request when one is done."""
 
-from collections.abc import Callable, Generator
-from dataclasses import dataclass
+from collections.abc import Callable, Generator, Iterator
+from dataclasses import dataclass, replace
 from typing import Annotated, Any, Literal
 
 import simpy
@@ -55,11 +55,21 @@ def drive(
 ) -> None:
     """Start the users; the next request goes to whoever is free first."""
     lengths = (parameters.prompt_tokens, parameters.output_tokens)
-    indices = iter(range(parameters.n_requests))
+    requests = (Request(index, *lengths, seed=seed) for index in range(parameters.n_requests))
+    start_users(environment, parameters.most_together, requests, submit)
+
+
+def start_users(
+    environment: simpy.Environment,
+    users: int,
+    requests: Iterator[Request],
+    submit: Callable[[Request], simpy.Event],
+) -> None:
+    """So many *users* take *requests* in their order, each its next one when its last is done."""
 
     def user() -> Generator[simpy.Event, Any, None]:
-        for index in indices:
-            yield submit(Request(index, *lengths, arrival_s=environment.now, seed=seed))
+        for request in requests:
+            yield submit(replace(request, arrival_s=environment.now))
 
-    for _ in range(parameters.most_together):
+    for _ in range(users):
         environment.process(user())
