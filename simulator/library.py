@@ -3,7 +3,6 @@
 A name with a path separator or a YAML suffix is a path, so a user's own file needs no install.
 """
 
-import functools
 import importlib
 import os
 from collections.abc import Mapping
@@ -55,23 +54,17 @@ class Shelf:
         raise DocumentError(self.kind, [Mistake("", what)])
 
     def get(self, name: str) -> Any:  # noqa: ANN401 (depends on the shelf)
-        """The checked thing called *name*; raises DocumentError.
-
-        A shipped one is read once: messages list what is known of many.
-        """
+        """The checked thing called *name*; raises DocumentError."""
         path = self.path(name)
-        return self._read(path) if is_path(name) else _read_once(self, path.resolve())
-
-    def shipped(self) -> dict[str, Any]:
-        """Every shipped thing, by name."""
-        return {name: self.get(name) for name in self.names()}
-
-    def _read(self, path: Path) -> Any:  # noqa: ANN401 (depends on the shelf)
         document = read_mapping(path)
         thing, mistakes = check(self._schema_of(document, path), document)
         if thing is None:
             raise DocumentError(str(path), mistakes)
         return thing
+
+    def shipped(self) -> dict[str, Any]:
+        """Every shipped thing, by name."""
+        return {name: self.get(name) for name in self.names()}
 
     def _schema_of(self, document: Mapping[str, Any], path: Path) -> Any:  # noqa: ANN401 (a class)
         """The class that a file must be; raises DocumentError for unknown records."""
@@ -89,11 +82,6 @@ class Shelf:
         else:
             return kinds.records(records).FORM.manifest
         raise DocumentError(str(path), [Mistake("records", what)])
-
-
-@functools.cache
-def _read_once(shelf: Shelf, path: Path) -> Any:  # noqa: ANN401 (depends on the shelf)
-    return shelf._read(path)  # noqa: SLF001 (its own)
 
 
 MODELS = Shelf("model", "simulator.model:ModelSpec", _ROOT / "simulator/models", "{name}.yaml")

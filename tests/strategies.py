@@ -84,6 +84,7 @@ def fitting_decode(policy: str, **changes: Any) -> dict[str, Any]:
     return given | changes
 
 
+@functools.cache
 def fitting_trace(policy: str) -> str | None:
     """A shipped acceptance trace of *policy*, if it goes by acceptance and there is one."""
     if not decoding.policy(policy).USES.acceptance:
