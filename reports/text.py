@@ -10,6 +10,7 @@ from reports.terminal import table
 from reports.units import percent, prefixed, seconds
 
 LATENCIES = {
+    "queueing_s": "waiting to be admitted",
     "ttft_s": "time to first token",
     "tpot_s": "time per output token",
     "inter_emission_s": "between emissions",
@@ -33,16 +34,22 @@ def print_run(summary: Mapping[str, Any]) -> None:
     bounds = interval["output_tokens_per_s"]
     for line in _headline(summary["scenario"]):
         console.print(line)
+    if summary["steady"] is not None:
+        console.print(summary["steady"]["sentence"], style="bold", soft_wrap=True)
     rates = [
         ("output tokens/s", f"{metrics['output_tokens_per_s']:.1f}"),
         ("  interval", f"{bounds['low']:.1f} to {bounds['high']:.1f}"),
-        ("output tokens/s per request", f"{metrics['output_tokens_per_s_per_request']:.1f}"),
+        (
+            "output tokens/s per request",
+            _figure(metrics["output_tokens_per_s_per_request"], ".1f"),
+        ),
         ("requests/s", f"{metrics['requests_per_s']:.3g}"),
+        *_load_rates(summary),
         ("tokens per forward", _figure(metrics["tokens_per_forward"])),
         ("tokens per step", _figure(metrics["tokens_per_step"])),
         ("decode steps", f"{metrics['steps']}"),
-        ("mean batch", f"{metrics['batch_rows']:.1f}"),
-        ("mean KV cache in use, per GPU", prefixed(metrics["kv_used_bytes"], "B")),
+        ("mean batch", _figure(metrics["batch_rows"], ".1f")),
+        ("mean KV cache in use, per GPU", prefixed(metrics["kv_used_bytes"] or 0.0, "B")),
         ("simulated time", seconds(metrics["simulated_s"])),
     ]
     console.print(table("Throughput", ("", ""), rates))
@@ -50,7 +57,7 @@ def print_run(summary: Mapping[str, Any]) -> None:
     latencies = [
         (words, *(seconds(metrics[name][level]) for level in levels))
         for name, words in LATENCIES.items()
-        if metrics[name] is not None
+        if _is_told(name, metrics[name])
     ]
     console.print(table("Latency", ("", *levels), latencies))
     _print_shares(console, summary)
@@ -59,26 +66,68 @@ def print_run(summary: Mapping[str, Any]) -> None:
 
 def _headline(scenario: Mapping[str, Any]) -> Sequence[str]:
     """What was simulated: model, place, policy with its parameters, load."""
-    decode, load = scenario["decode"], scenario["workload"]
+    decode = scenario["decode"]
     given = [f"{k} {v}" for k, v in decode.items() if k != "policy" and v is not None]
-    gpus = f"{scenario['parallel']['tp']} x {scenario['hardware']}"
     return (
-        f"{scenario['model']} on {gpus} with {scenario['engine']}",
+        f"{scenario['model']} on {_machines(scenario)} with {scenario['engine']}",
         f"{decode['policy']}: {', '.join(given)}" if given else decode["policy"],
-        f"{load['concurrency']} at once, {_load(load)}",
+        _load(scenario["workload"]),
     )
 
 
+def _machines(scenario: Mapping[str, Any]) -> str:
+    """The GPUs, by replica where there are several."""
+    gpus = f"{scenario['parallel']['tp']} x {scenario['hardware']}"
+    replicas, split = scenario["parallel"]["dp"], scenario["disaggregation"]
+    several = f"{replicas} replicas of {gpus}" if replicas > 1 else gpus
+    return f"{several}, {split['prefill_replicas']} more for prompts," if split else several
+
+
 def _load(load: Mapping[str, Any]) -> str:
-    """How many requests of which lengths."""
+    """How requests come, how many and of which lengths."""
+    if "file" in load:
+        return f"requests of {load['file']} at {load['rate_scale']:g} times their rate"
     if load["kind"] == "captured":
-        return f"{load['requests'] or 'all'} captured requests as they were"
-    lengths = f"{load['prompt_tokens']} tokens in, {load['output_tokens']} out"
-    return f"{load['requests'] or load['concurrency']} requests, {lengths}"
+        requests = f"{load['requests'] or 'all'} captured requests as they were"
+        return f"{load['concurrency']} at once, {requests}"
+    if load.get("lengths"):
+        lengths = f"lengths of {load['lengths']}"
+    else:
+        lengths = f"{load['prompt_tokens']} tokens in, {load['output_tokens']} out"
+    if "concurrency" in load:
+        requests = load["requests"] or load["concurrency"]
+        return f"{load['concurrency']} at once, {requests} requests, {lengths}"
+    many = f"{load['requests']} requests" if load["requests"] else f"{load['duration_s']:g} s"
+    return f"{load['kind']} arrivals, {load['rate_per_s']:g} a second, {many}, {lengths}"
 
 
-def _figure(value: float | None) -> str:
-    return "-" if value is None else f"{value:.3g}"
+def _load_rates(summary: Mapping[str, Any]) -> Sequence[tuple[str, str]]:
+    """What is worth telling under load: offered, good, busy, turned away, begun again."""
+    metrics, steady, goodput = summary["metrics"], summary["steady"], summary["metrics"]["goodput"]
+    told = []
+    if steady is not None:
+        told.append(("  offered", f"{steady['offered_per_s']:.3g}"))
+    if goodput is not None:
+        share = "-" if goodput["share"] is None else percent(goodput["share"])
+        told.append(("  within the SLO", f"{goodput['requests_per_s']:.3g} ({share})"))
+    if steady is not None:
+        told.append(("replicas busy", percent(metrics["busy_share"])))
+    if metrics["requests_rejected"]:
+        told.append(("requests rejected", f"{metrics['requests_rejected']}"))
+    if metrics["preemptions"]:
+        told.append(("preemptions", f"{metrics['preemptions']}"))
+    if metrics["prefix_hit_rate"]:
+        told.append(("prompt tokens from the prefix cache", percent(metrics["prefix_hit_rate"])))
+    return told
+
+
+def _is_told(name: str, levels: Mapping[str, float] | None) -> bool:
+    """Whether a latency has a line; one for the queue only where somebody waited."""
+    return levels is not None and (name != "queueing_s" or levels["mean"] > 0)
+
+
+def _figure(value: float | None, how: str = ".3g") -> str:
+    return "-" if value is None else f"{value:{how}}"
 
 
 def _print_shares(console: Console, summary: Mapping[str, Any]) -> None:
@@ -95,6 +144,8 @@ def _print_fidelity(console: Console, summary: Mapping[str, Any]) -> None:
     console.print("\nRests on", style="bold")
     for name in ("hardware", "engine", "model", "acceptance"):
         console.print(f"  {name}: {fidelity[name]}", soft_wrap=True)
+    for note in fidelity["workload"]:
+        console.print(f"  workload: {note}", soft_wrap=True)
     console.print(f"  interval: {summary['interval']['basis']}", soft_wrap=True)
     console.print(f"  window: {summary['metrics']['window']}", soft_wrap=True)
     for warning in summary["warnings"]:

@@ -227,5 +227,5 @@ def _kernel_step_s(deployment: Deployment, base: EngineProfile) -> float:
 
 def _time(deployment: Deployment, base: EngineProfile, overhead: Overhead, metric: str) -> float:
     engine = dataclasses.replace(base, overhead=overhead, calibration=None)
-    replica = simulate(dataclasses.replace(deployment, engine=engine))
-    return METRIC_TIMES[metric](summarise(replica.records))
+    run = simulate(dataclasses.replace(deployment, engine=engine), keep_steps=False)
+    return METRIC_TIMES[metric](summarise(run.records))

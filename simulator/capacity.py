@@ -1,6 +1,9 @@
 """Capacity: what fits in a GPU's memory beside the weights, and how many sequences that is."""
 
 from dataclasses import dataclass
+from typing import Any
+
+import numpy.typing as npt
 
 from hwprofiles import HardwareProfile
 from simulator.engine_profile import EngineProfile
@@ -57,9 +60,9 @@ def _body(stack: Stack, placement: Placement) -> float:
 
 
 def sequence_bytes(
-    tokens: int, model: ModelSpec, placement: Placement, drafter: Drafter | None
-) -> float:
-    """Cache bytes of one finished sequence on each GPU, the drafter's cache included."""
+    tokens: npt.ArrayLike, model: ModelSpec, placement: Placement, drafter: Drafter | None
+) -> Any:  # noqa: ANN401 (a number for a number, an array for an array)
+    """Cache bytes of a sequence on each GPU, the drafter's cache included, in the shape of *tokens*."""
     stacks: list[Stack] = [model] if drafter is None else [model, drafter]
     element = placement.precision.kv_bytes
     return sum(

@@ -25,11 +25,18 @@ def caveats(deployment: Deployment, metrics: dict[str, Any], engine_share: float
         *_acceptance(deployment),
         *_captured(deployment),
         *_replayed_blocks(deployment),
+        *_serving(deployment),
         *_engine(deployment, engine_share),
     ]
 
 
 def _load(deployment: Deployment) -> Iterator[str]:
+    workload = deployment.scenario.workload
+    if workload.is_closed:
+        yield from _users(deployment)
+
+
+def _users(deployment: Deployment) -> Iterator[str]:
     workload = deployment.scenario.workload
     if workload.most_together < workload.concurrency:
         yield (
@@ -106,6 +113,20 @@ def _replayed_blocks(deployment: Deployment) -> Iterator[str]:
         yield (
             f"outputs of {asked} tokens are made of captured ones of {longest} at most, one behind "
             "the other; how long answers really go on is not in the trace"
+        )
+
+
+def _serving(deployment: Deployment) -> Iterator[str]:
+    """What the scenario sets otherwise than the engine does, whose overhead was fitted without."""
+    changes = deployment.scenario.serving.changes
+    if changes and deployment.engine.calibration is not None:
+        said = ", ".join(f"{name} {value}" for name, value in changes.items())
+        yield f"engine {deployment.engine.name} was fitted as it is, not with {said}"
+    asked = changes.get("prefill_order")
+    if deployment.drafter is not None and asked == "mixed":
+        yield (
+            "a drafter takes the prompt's features in by a pass of its own, so prompts are filled "
+            "between decode steps (interleaved), not in them (mixed)"
         )
 
 

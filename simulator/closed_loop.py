@@ -19,7 +19,7 @@ from simulator import library
 from simulator.calibrate import rounded, write
 from simulator.deployment import Deployment, build
 from simulator.documents import DocumentError, Mistake
-from simulator.engine import Replica, simulate
+from simulator.engine import Simulated, simulate
 from simulator.engine_profile import Calibration, EngineProfile, Overhead
 from simulator.metrics import summarise
 from simulator.ops import FloatArray
@@ -169,16 +169,17 @@ def _with(deployment: Deployment, overhead: Overhead) -> Deployment:
     return replace(deployment, engine=replace(deployment.engine, overhead=overhead))
 
 
-def _seconds(replica: Replica) -> FloatArray:
-    return np.array([step.seconds for step in replica.records.steps])
+def _seconds(run: Simulated) -> FloatArray:
+    seconds: FloatArray = run.records.steps.column("seconds")
+    return seconds
 
 
-def measured_steps(run: Run, replica: Replica) -> FloatArray:
+def measured_steps(run: Run, replay: Simulated) -> FloatArray:
     """The measured forwards of *run* as steps of its replay; raises DocumentError if not as many.
 
     A step of the replay says how many forwards it is.
     """
-    forwards = np.array([step.forwards for step in replica.records.steps])
+    forwards = replay.records.steps.column("forwards")
     taken = run.forward_s
     if forwards.sum() != len(taken):
         what = f"replayed in {forwards.sum()} forwards, decoded in {len(taken)}"
@@ -210,11 +211,12 @@ class Row:
 def compared(run: Run, hardware: Path, folder: Folder) -> Row:
     """*run* predicted from its trace, the profile and the policy's engine, and set beside."""
     document = folder.scenario(run, hardware, str(folder.engine(run.policy)))
-    replica = simulate(build(document, run.case))
-    found = summarise(replica.records)
-    steps = measured_steps(run, replica)
-    decodes = [not step.prefill for step in replica.records.steps]
-    requests = replica.records.requests
+    replay = simulate(build(document, run.case))
+    found = summarise(replay.records)
+    steps = measured_steps(run, replay)
+    decodes = ~replay.records.steps.column("prefill")
+    requests = replay.records.requests
+    served_s = requests.column("finished_s") - requests.column("admitted_s")
     measured = {
         "step_latency_s": float(steps[decodes].mean()),
         "output_tokens_per_s": found["output_tokens"] / run.seconds,
@@ -223,12 +225,11 @@ def compared(run: Run, hardware: Path, folder: Folder) -> Row:
     predicted = {
         "step_latency_s": found["step_latency_s"]["mean"],
         "output_tokens_per_s": found["output_tokens_per_s"],
-        "latency_s": float(np.mean([each.finished_s - each.admitted_s for each in requests])),
+        "latency_s": float(served_s.mean()),
     }
+    account = replay.account
     overhead_s = sum(
-        seconds
-        for (_, name), seconds in replica.account.seconds_by_op.items()
-        if name == "overhead"
+        seconds for (_, name), seconds in account.seconds_by_op.items() if name == "overhead"
     )
     return Row(
         policy=run.policy,
@@ -237,7 +238,7 @@ def compared(run: Run, hardware: Path, folder: Folder) -> Row:
         measured=measured,
         predicted=predicted,
         error=predicted["output_tokens_per_s"] / measured["output_tokens_per_s"] - 1,
-        kernel_share=1 - overhead_s / replica.account.total_s,
+        kernel_share=1 - overhead_s / account.total_s,
         spread=max(run.whole_s) / min(run.whole_s) - 1 if run.whole_s else 0.0,
         fastest_repeat={
             name: found["output_tokens"] / min(repeats)

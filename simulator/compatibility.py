@@ -1,10 +1,12 @@
 """Compatibility: whether the parts of a scenario go together; every mistake is noted."""
 
+from dataclasses import replace
 from typing import Any
 
 from hwprofiles import HardwareProfile
-from simulator import batching, decoding
-from simulator.documents import known
+from simulator import batching, decoding, workloads
+from simulator.blocks import BlockParameters
+from simulator.documents import DocumentError, known
 from simulator.engine_profile import EngineProfile
 from simulator.model import ModelSpec
 from simulator.ops import Precision
@@ -25,6 +27,53 @@ def check_batch_sharing(
     if parts["decode"].trace is None:
         rule = "how a batch waits for its slowest row is only known from a trace; name one in"
         findings.add("decode.batching", f"{rule} decode.trace")
+
+
+def served(
+    engine: EngineProfile, parts: dict[str, Any], findings: Findings
+) -> EngineProfile:
+    """*engine* with what the scenario sets otherwise, as far as that goes together."""
+    choice = parts.get("serving")
+    if choice is None:
+        return engine
+    changes = choice.changes
+    chunk = changes.get("prefill_chunk_tokens")
+    if chunk == "whole":
+        changes["prefill_chunk_tokens"] = None
+    if chunk == "block":
+        changes["prefill_chunk_tokens"] = getattr(parts.get("decode"), "block", None)
+        if not isinstance(parts.get("decode"), BlockParameters):
+            rule = "a block at a time goes with block diffusion"
+            findings.add("serving.prefill_chunk_tokens", f"{rule}; give a number of tokens")
+    changed = replace(engine, **changes)
+    policy = getattr(parts.get("decode"), "policy", None)
+    if policy and decoding.policy(policy).USES.drafter and changed.prefill_order == "mixed":
+        # A drafter takes the prompt's features in by a pass of its own.
+        changed = replace(changed, prefill_order="interleaved")
+    mode = getattr(parts.get("batching"), "mode", None) or engine.batching
+    if getattr(parts.get("decode"), "shares_batch", False):
+        # Whoever shares a window cannot be set back alone.
+        changed = replace(changed, kv_admission="finished")
+    if changed.kv_layout == "dense" and changed.kv_admission == "growing":
+        rule = "a dense cache is granted whole"
+        findings.add("serving.kv_admission", f"{rule}, so finished; got growing")
+    waits = mode in batching.names() and batching.batching(mode).WAITS_FOR_BLOCKS
+    if waits and changed.prefill_order == "mixed":
+        rule = f"batching {mode} takes whole rounds, into which no prompt goes"
+        findings.add("serving.prefill_order", f"{rule}: first or interleaved; got mixed")
+    return changed
+
+
+def survey_load(parts: dict[str, Any], findings: Findings) -> None:
+    """Let a load that reads files look at them, so that what is in them is known."""
+    workload = parts.get("workload")
+    prepared = workload and getattr(workloads.workload(workload.kind), "prepared", None)
+    if prepared:
+        try:
+            parts["workload"] = prepared(workload)
+        except DocumentError as error:
+            findings.mistakes += error.mistakes
+            parts["workload"] = None
 
 
 def helpers_of(model: ModelSpec | None, parameters: Any, findings: Findings) -> dict[str, Any]:  # noqa: ANN401 (of the policy)
@@ -71,7 +120,10 @@ def check_split(model: ModelSpec, parts: dict[str, Any], findings: Findings) -> 
 def check_lengths(model: ModelSpec, parts: dict[str, Any], findings: Findings) -> None:
     """Prompt and output must lie within the model's context."""
     workload = parts.get("workload")
-    if workload is not None and workload.longest_tokens > model.max_context_tokens:
+    if workload is None or not workload.is_closed:
+        # Of an open load, whoever is too long is rejected by itself.
+        return
+    if workload.longest_tokens > model.max_context_tokens:
         findings.add(
             "workload",
             f"prompt and output are {workload.longest_tokens} tokens; "

@@ -61,8 +61,11 @@ def price(hardware: HardwareProfile, ops: Sequence[Op]) -> list[OpCost]:
 
 
 def _price(hardware: HardwareProfile, op: Op) -> OpCost:
-    time: KernelTime = curve_of(hardware, op).time(**op.inputs)
-    shape = np.shape(op.flop)
+    return cost_of(op, curve_of(hardware, op).time(**op.inputs), np.shape(op.flop))
+
+
+def cost_of(op: Op, time: KernelTime, shape: tuple[int, ...]) -> OpCost:
+    """What *op* costs, [shape], if each of its kernels takes *time*."""
     limits = [time.compute_s, time.memory_s, time.link_s, time.launch_s]
     stacked = np.stack([np.broadcast_to(limit, shape) for limit in limits])
     return OpCost(op, op.count * np.broadcast_to(time.seconds, shape), op.count * stacked)

@@ -4,6 +4,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
+import numpy as np
+import numpy.typing as npt
+
 from hwprofiles import HardwareProfile
 from simulator import batching, decoding, library
 from simulator.blocks import BlockParameters
@@ -14,6 +17,8 @@ from simulator.compatibility import (
     check_lengths,
     check_split,
     helpers_of,
+    served,
+    survey_load,
 )
 from simulator.decode_trace import acceptance_of, captured_blocks, check_pace, fill_in_lengths
 from simulator.documents import DocumentError
@@ -73,9 +78,27 @@ class Deployment:
 
     @property
     def most_together(self) -> int:
-        """Most requests that are ever in the batch."""
-        together: int = self.scenario.workload.most_together
-        return min(self.max_batch, together)
+        """Most requests that are ever in a batch.
+
+        Of an open load, as many of middle length as fit: nothing else limits how many come.
+        """
+        workload = self.scenario.workload
+        together = min(self.max_batch, int(workload.most_together))
+        if workload.is_closed:
+            return together
+        return max(1, min(together, self.largest_batch(workload.example.total_tokens)))
+
+    @property
+    def kv_capacity_bytes(self) -> float:
+        """What a replica has for its cache, per GPU."""
+        return self.memory(self.most_together).kv_capacity_bytes
+
+    @property
+    def gpus(self) -> int:
+        """GPUs of all replicas."""
+        split = self.scenario.disaggregation
+        replicas = self.scenario.parallel.dp + (split.prefill_replicas if split else 0)
+        return replicas * self.scenario.parallel.tp
 
     def stack(self, name: str) -> Stack:
         """The model, or its drafter."""
@@ -98,10 +121,35 @@ class Deployment:
         """What *request* does by itself."""
         return self.schedules([request])[0]
 
-    def sequence_bytes(self, tokens: int) -> float:
-        """Cache bytes per GPU of a finished sequence, in whole pages."""
+    def sequence_bytes(self, tokens: npt.ArrayLike) -> Any:  # noqa: ANN401 (of the shape of *tokens*)
+        """Cache bytes per GPU of a sequence, in whole pages."""
         paged = self.engine.paged_tokens(tokens)
         return sequence_bytes(paged, self.model, self.placement, self.drafter)
+
+    def held_bytes(self, tokens: npt.ArrayLike) -> Any:  # noqa: ANN401 (of the shape of *tokens*)
+        """Whole bytes per GPU of a sequence that has *tokens* in its cache, in whole pages."""
+        return np.ceil(self.sequence_bytes(tokens))
+
+    def never_fits(self, request: Request, capacity_bytes: float, *, fits: bool) -> str:
+        """Why no replica could ever serve *request*; nothing when one can.
+
+        *fits* says whether its cache does in the *capacity_bytes* of one.
+        """
+        tokens, most = request.total_tokens, self.model.max_context_tokens
+        if tokens > most:
+            return f"{tokens} tokens are more than the context of {self.model.name}, {most}"
+        if fits:
+            return ""
+        needed = self.held_bytes(tokens) / GIGABYTE
+        free = max(0.0, capacity_bytes) / GIGABYTE
+        return f"{tokens} tokens need {needed:.2f} GB of cache, there are {free:.2f} GB"
+
+    def transfer_s(self, tokens: int) -> float:
+        """Time to send the cache of *tokens* to another replica, each GPU its own share."""
+        split = self.scenario.disaggregation
+        if split is None:
+            return 0.0
+        return split.link_latency_s + float(self.held_bytes(tokens)) / split.link_bytes_per_s
 
     def memory(self, rows: int) -> MemoryPlan:
         """Memory with workspace for a batch of *rows*."""
@@ -143,11 +191,13 @@ def build(document: Mapping[str, Any], origin: str) -> Deployment:
     )
     if hardware is not None:
         check_hardware(hardware, model, parts, findings)
+    engine = engine and served(engine, parts, findings)
     trace, acceptance, iterations = acceptance_of(parts.get("decode"), findings)
     check_pace(parts.get("decode"), findings)
     blocks = captured_blocks(parts.get("decode"), findings)
     check_batch_sharing(parts, engine, findings)
     fill_in_lengths(parts, iterations or blocks, findings)
+    survey_load(parts, findings)
     if model is not None:
         check_split(model, parts, findings)
         check_lengths(model, parts, findings)
@@ -188,7 +238,7 @@ def _pace(
 ) -> Pace | BlockPace:
     decode, repeats = scenario.decode, scenario.workload.kind == captured_workload.KIND
     if isinstance(captured, BlockTrace):
-        together = scenario.batching.max_batch or engine.max_batch, scenario.workload.concurrency
+        together = scenario.batching.max_batch or engine.max_batch, scenario.workload.most_together
         stored = _with_store(decode, engine)
         return BlockPace(captured, decode.policy, stored, repeats, min(together))
     if isinstance(decode, ChainParameters):
@@ -209,7 +259,8 @@ def _with_store(decode: Any, engine: EngineProfile) -> Any:  # noqa: ANN401 (of 
 
 def _check_memory(deployment: Deployment, findings: Findings) -> None:
     """Weights and the whole batch's cache must fit; says what would."""
-    tokens = deployment.scenario.workload.longest_tokens
+    workload = deployment.scenario.workload
+    tokens = workload.longest_tokens if workload.is_closed else workload.example.total_tokens
     rows, largest = deployment.most_together, deployment.largest_batch(tokens)
     if rows <= largest:
         return

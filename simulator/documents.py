@@ -48,7 +48,12 @@ class DocumentError(ValueError):
         """Keep the *mistakes* in the order given, each once."""
         self.origin = origin
         self.mistakes = tuple(dict.fromkeys(mistakes))
-        super().__init__("\n".join([f"{origin}:", *(f"  {m}" for m in self.mistakes)]))
+        # Where a process of SimPy raises it, it is made again from its arguments.
+        super().__init__(origin, self.mistakes)
+
+    def __str__(self) -> str:
+        """The origin, then a line for each mistake."""
+        return "\n".join([f"{self.origin}:", *(f"  {m}" for m in self.mistakes)])
 
 
 class _DocumentLoader(yaml.SafeLoader):

@@ -1,14 +1,19 @@
 """EngineProfile: what the serving software adds to the kernels, a few parameters with a meaning."""
 
 from dataclasses import dataclass, field, fields
-from typing import Annotated, Literal
+from typing import Annotated, Any, Literal
 
+import numpy as np
+import numpy.typing as npt
 from pydantic import ConfigDict, Field, Strict
 
 STRICT = ConfigDict(extra="forbid")
 Count = Annotated[int, Strict(), Field(gt=0)]
 Seconds = Annotated[float, Strict(), Field(ge=0, allow_inf_nan=False)]
 Ratio = Annotated[float, Strict(), Field(gt=0, le=1)]
+Share = Annotated[float, Strict(), Field(ge=0, lt=1)]
+PrefillOrder = Literal["first", "interleaved", "mixed"]
+KvAdmission = Literal["finished", "growing"]
 
 
 @dataclass(frozen=True)
@@ -63,7 +68,7 @@ class EngineProfile:
     source: str
     overhead: Overhead = field(default_factory=Overhead)
     calibration: Calibration | None = None
-    batching: Literal["static", "continuous", "draining"] = "continuous"
+    batching: Literal["static", "continuous", "draining", "barrier"] = "continuous"
     max_batch: Count = 256
     memory_utilisation: Ratio = 0.9
     """Share of the GPU's memory for weights, workspace and KV cache."""
@@ -76,11 +81,20 @@ class EngineProfile:
     """How the final KV of a finished block is written, see docs/design.md."""
     lm_head: Literal["sharded", "replicated"] = "sharded"
     """Over tensor-parallel ranks."""
-    prefill_order: Literal["first", "interleaved"] = "first"
-    """First: nobody decodes while a prompt waits. Interleaved: a decode step after each forward."""
+    prefill_order: PrefillOrder = "first"
+    """First: nobody decodes while a prompt waits. Interleaved: a decode step after each forward.
+    Mixed: prompt tokens share the launch with the rows that decode, which come first."""
     prefill_chunk_tokens: Count | None = None
     """Prompt tokens of one request per prefill forward; whole prompts when absent."""
     prefill_batch_tokens: Count = 16384
+    """Most prompt tokens of a prefill forward; of a mixed step, with the tokens that decode."""
+    kv_admission: KvAdmission = "finished"
+    """What a request is granted when it joins: its finished length, or its prompt, and then pages
+    as they fill; the youngest is preempted when there are none, and starts anew."""
+    kv_watermark: Share = 0.0
+    """Share of the cache that must stay free when a request joins others."""
+    prefix_caching: bool = False
+    """Whether leading blocks of prompts stay in the cache for requests with the same."""
     row_layout: Literal["packed", "padded"] = "packed"
     """Padded: every row of a forward is as wide as the widest, in all but attention."""
     graph_batches: tuple[Count, ...] = ()
@@ -90,6 +104,6 @@ class EngineProfile:
         """Rows that the forward really computes for *rows* live requests."""
         return next((size for size in sorted(self.graph_batches) if size >= rows), rows)
 
-    def paged_tokens(self, tokens: int) -> int:
+    def paged_tokens(self, tokens: npt.ArrayLike) -> Any:  # noqa: ANN401 (of the shape of *tokens*)
         """*tokens* rounded up to whole pages of cache."""
-        return -(-tokens // self.kv_page_tokens) * self.kv_page_tokens
+        return -(-np.asarray(tokens) // self.kv_page_tokens) * self.kv_page_tokens

@@ -1,6 +1,7 @@
 """Fidelity: where a result's inputs come from, and the interval that their residuals make."""
 
 import math
+from collections.abc import Mapping
 from typing import Any
 
 from hwprofiles import Residual
@@ -17,6 +18,10 @@ INTERVAL_BASIS = (
     "each kernel's time off by its curve's 90th-percentile residual, the engine's by its fit's, "
     "acceptance by its own, independent of one another"
 )
+OPEN_BASIS = (
+    "the load sets the rate: never above what is offered, and below it only so far as batches or "
+    "cache would be full all the time"
+)
 
 
 def error_terms(deployment: Deployment, account: CostAccount, ops: list[Op]) -> dict[str, float]:
@@ -25,7 +30,7 @@ def error_terms(deployment: Deployment, account: CostAccount, ops: list[Op]) -> 
         (op.kernel, op.precision): residual_of(deployment.hardware, op) for op in ops
     }
     terms = {
-        f"{precision} {kernel}": seconds / account.total_s * by_curve[kernel, precision].p90
+        f"{precision} {kernel}": account.share(seconds) * by_curve[kernel, precision].p90
         for (kernel, precision), seconds in account.seconds_by_kernel.items()
         if (kernel, precision) in by_curve
     }
@@ -41,15 +46,37 @@ def error_terms(deployment: Deployment, account: CostAccount, ops: list[Op]) -> 
     return terms
 
 
-def interval(rate: float, terms: dict[str, float]) -> dict[str, Any]:
-    """Low and high of a rate whose time is off by the *terms* in quadrature."""
+def interval(
+    metrics: Mapping[str, Any],
+    terms: dict[str, float],
+    offered_tokens_per_s: float | None = None,
+    filled_share: float = 1.0,
+) -> dict[str, Any]:
+    """Low and high of the rate and the step whose times are off by the *terms* in quadrature.
+
+    *offered_tokens_per_s* is what requests under open load ask for, None under closed load. Slower
+    steps only fill the batches more, of which *filled_share* is in use, until they are full, and
+    nobody serves more than is asked.
+    """
     relative = math.sqrt(sum(term**2 for term in terms.values()))
+    rate, step = metrics["output_tokens_per_s"], metrics["step_latency_s"]
+    if offered_tokens_per_s is None:
+        low, high, basis = rate / (1 + relative), rate * (1 + relative), INTERVAL_BASIS
+    else:
+        low = rate / max(1.0, filled_share * (1 + relative))
+        high = max(rate, min(rate * (1 + relative), offered_tokens_per_s))
+        basis = f"{INTERVAL_BASIS}; {OPEN_BASIS}"
     return {
-        "output_tokens_per_s": {"low": rate / (1 + relative), "high": rate * (1 + relative)},
+        "output_tokens_per_s": {"low": low, "high": high},
+        "step_latency_s": _around(step["mean"], relative) if step else None,
         "relative": relative,
-        "basis": INTERVAL_BASIS,
+        "basis": basis,
         "terms": terms,
     }
+
+
+def _around(mean: float, relative: float) -> dict[str, float]:
+    return {"low": mean * max(0.0, 1 - relative), "high": mean * (1 + relative)}
 
 
 def fidelity(deployment: Deployment, account: CostAccount, ops: list[Op]) -> dict[str, Any]:
@@ -59,7 +86,7 @@ def fidelity(deployment: Deployment, account: CostAccount, ops: list[Op]) -> dic
         residual = residual_of(deployment.hardware, op)
         seconds = account.seconds_by_kernel.get((op.kernel, op.precision), 0.0)
         kernels[f"{op.precision} {op.kernel}"] = {
-            "share_of_time": seconds / account.total_s,
+            "share_of_time": account.share(seconds),
             "residual_median": residual.median,
             "residual_p90": residual.p90,
             "points": residual.points,
@@ -68,11 +95,12 @@ def fidelity(deployment: Deployment, account: CostAccount, ops: list[Op]) -> dic
     calibration = engine.calibration
     return {
         "replay": deployment.pace.replay,
+        "workload": list(deployment.scenario.workload.notes),
         "acceptance": _acceptance(deployment),
         "hardware": f"{deployment.hardware.name}: {deployment.hardware.description}",
         "kernels": kernels,
         "engine": f"{engine.name}: " + (calibration.source if calibration else engine.source),
-        "engine_share_of_time": account.seconds_by_bound.get(ENGINE, 0.0) / account.total_s,
+        "engine_share_of_time": account.share(account.seconds_by_bound.get(ENGINE, 0.0)),
         "model": f"{deployment.model.name}: {deployment.model.source}",
     }
 

@@ -2,8 +2,10 @@
 
 from collections.abc import Iterator
 from dataclasses import dataclass, field
-from typing import Annotated, Literal
+from typing import Annotated, Any, Literal
 
+import numpy as np
+import numpy.typing as npt
 from pydantic import ConfigDict, Field, Strict
 
 STRICT = ConfigDict(extra="forbid")
@@ -146,14 +148,14 @@ class Stack:
         """Bytes that one more token adds to the cache while no window is full."""
         return sum(g.count * 2 * g.attention.kv_width * element_bytes for g in self.layers)
 
-    def kv_bytes(self, tokens: int, element_bytes: float) -> float:
+    def kv_bytes(self, tokens: npt.ArrayLike, element_bytes: float) -> Any:  # noqa: ANN401 (of the shape of *tokens*)
         """Bytes of cache for a sequence of *tokens*; a windowed layer keeps its window only."""
         return sum(
             g.count
             * 2
             * g.attention.kv_width
             * element_bytes
-            * min(tokens, g.attention.window_tokens or tokens)
+            * np.minimum(tokens, g.attention.window_tokens or tokens)
             for g in self.layers
         )
 

@@ -9,7 +9,7 @@ import numpy.typing as npt
 
 from simulator.model import ELEMENT_BYTES
 from simulator.routing import Routing
-from simulator.schedule import IntArray
+from simulator.schedule import MOVED, IntArray
 
 FloatArray = npt.NDArray[np.float64]
 Kernel = Literal[
@@ -75,17 +75,21 @@ class Op:
 
 @dataclass(frozen=True)
 class StepLoad:
-    """One pass over a batch: [6, rows, steps] as in Schedule, and its padding."""
+    """One pass over a batch: [6, rows, steps] as in Schedule, and what shares its launch."""
 
     loads: IntArray
     prefill: bool = False
     padding: float | FloatArray = 1.0
     """GEMM rows computed over GEMM rows asked for, of every step (CUDA-graph buckets, padding)."""
+    chunks: IntArray | None = None
+    """[6, chunks, steps]: pieces of prompts that go through the same launch, never padded."""
 
     def total(self, which: int) -> FloatArray:
-        """Sum over the batch, [steps]."""
-        total: FloatArray = self.loads[which].sum(axis=0) * self.padding
-        return total
+        """Sum over the batch, [steps]; cached tokens are moved one by one, so never padded."""
+        total: FloatArray = self.loads[which].sum(axis=0) * (
+            1.0 if which == MOVED else self.padding
+        )
+        return total if self.chunks is None else total + self.chunks[which].sum(axis=0)
 
 
 @dataclass(frozen=True)

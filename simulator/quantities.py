@@ -2,13 +2,35 @@
 
 import math
 import re
+from typing import Annotated
 
-from pydantic import ByteSize, TypeAdapter, ValidationError
+from pydantic import BeforeValidator, ByteSize, TypeAdapter, ValidationError
 
 from simulator.documents import DocumentError, Mistake, shown
 
 SECONDS = {"ms": 1e-3, "s": 1.0, "m": 60.0, "h": 3600.0}
+MOST_S = 1e12
 _SPAN = re.compile(r"\s*([0-9]*\.?[0-9]+)\s*(ms|s|m|h)\s*")
+
+
+def seconds_of(value: object) -> float:
+    """Seconds of a number of them, or of a text such as 90s or 30ms; raises ValueError."""
+    seconds = 0.0
+    if isinstance(value, str) and (match := _SPAN.fullmatch(value)):
+        seconds = float(match[1]) * SECONDS[match[2]]
+    elif isinstance(value, int | float) and not isinstance(value, bool):
+        seconds = float(value) if value < MOST_S else math.inf
+    if not 0 < seconds < MOST_S:
+        message = (
+            "a time is a number of seconds above zero, or one with ms, s, m or h, as 30ms, got "
+            f"{shown(value)}"
+        )
+        raise ValueError(message)
+    return seconds
+
+
+Seconds = Annotated[float, BeforeValidator(seconds_of)]
+"""A field of a document for a span of time."""
 
 
 def time_span_s(option: str, text: str) -> float:

@@ -1,11 +1,19 @@
-"""Records of a run: one per finished request, one per step; plain columns, no statistics."""
+"""Records of a run: one per request, one per step, and what is counted as they come in."""
 
-from dataclasses import dataclass, field
+from collections.abc import Sequence
+from dataclasses import dataclass, fields
 
 import numpy as np
 import numpy.typing as npt
 
+from simulator.columns import Columns
+from simulator.tally import Tally
+from simulator.timeline import Timeline
+
 FloatArray = npt.NDArray[np.float64]
+IntArray = npt.NDArray[np.int64]
+
+BUFFER_STEPS = 4096
 
 
 @dataclass(frozen=True)
@@ -17,6 +25,7 @@ class RequestRecord:
     output_tokens: int
     arrival_s: float
     admitted_s: float
+    """When it joined the batch, for the first time if it was preempted."""
     first_token_s: float
     finished_s: float
     first_tokens: int
@@ -27,6 +36,22 @@ class RequestRecord:
     prefill_forwards: int
     prefill_emitted_tokens: int = 0
     """Output tokens that came from the prefill, not from a decode pass."""
+    replica: int = 0
+    preemptions: int = 0
+    """How often it lost its cache and had to begin again."""
+    cached_prefix_tokens: int = 0
+    """Prompt tokens that were in the cache already."""
+
+
+@dataclass(frozen=True)
+class RejectedRecord:
+    """A request that could never have been served."""
+
+    request: int
+    arrival_s: float
+    prompt_tokens: int
+    output_tokens: int
+    reason: str
 
 
 @dataclass(frozen=True)
@@ -41,13 +66,132 @@ class StepRecord:
     emitted_tokens: int
     forwards: int
     kv_used_bytes: float
+    replica: int = 0
 
 
-@dataclass
+STEP_FIELDS = tuple(f.name for f in fields(StepRecord))
+
+
 class RunRecords:
-    """Everything a run produced, in the order it happened."""
+    """Everything a run produced, of all its replicas, in the order in which it was told.
 
-    requests: list[RequestRecord] = field(default_factory=list)
-    steps: list[StepRecord] = field(default_factory=list)
-    emission_gaps_s: list[FloatArray] = field(default_factory=list)
-    """Per request, the times between its consecutive emissions."""
+    Without *keep_steps* there is no table of steps; what is counted of them is the same.
+    """
+
+    def __init__(self, *, keep_steps: bool = True) -> None:
+        """Start empty."""
+        self.keep_steps = keep_steps
+        self.requests = Columns(RequestRecord)
+        self.rejected = Columns(RejectedRecord)
+        self.emission_gaps_s = Tally()
+        """Times between consecutive emissions of a request, of all finished ones together."""
+        self._steps = Columns(StepRecord)
+        self._timeline = Timeline()
+        self._step_latency_s = Tally()
+        self._buffer = np.empty((len(STEP_FIELDS), BUFFER_STEPS))
+        self._buffered = 0
+
+    @property
+    def steps(self) -> Columns[StepRecord]:
+        """Every step; none unless they are kept."""
+        self._flush()
+        return self._steps
+
+    @property
+    def timeline(self) -> Timeline:
+        """Sums over the steps."""
+        self._flush()
+        return self._timeline
+
+    @property
+    def step_latency_s(self) -> Tally:
+        """Seconds of the decode steps."""
+        self._flush()
+        return self._step_latency_s
+
+    def add_request(self, record: RequestRecord, emission_gaps_s: FloatArray) -> None:
+        """Keep a finished request, and count the times between its consecutive emissions."""
+        self.requests.append(record)
+        self.emission_gaps_s.add(emission_gaps_s)
+
+    def add_step(  # noqa: PLR0913 (the fields of a StepRecord)
+        self,
+        *,
+        start_s: float,
+        seconds: float,
+        rows: int,
+        query_tokens: int,
+        emitted_tokens: int,
+        kv_used_bytes: float,
+        forwards: int,
+        prefill: bool,
+        replica: int = 0,
+    ) -> None:
+        """One step of a replica."""
+        if self._buffered == BUFFER_STEPS:
+            self._flush()
+        self._buffer[:, self._buffered] = (
+            start_s,
+            seconds,
+            prefill,
+            rows,
+            query_tokens,
+            emitted_tokens,
+            forwards,
+            kv_used_bytes,
+            replica,
+        )
+        self._buffered += 1
+
+    def add_steps(  # noqa: PLR0913 (the fields of a StepRecord)
+        self,
+        *,
+        start_s: FloatArray,
+        seconds: FloatArray,
+        rows: IntArray | FloatArray,
+        query_tokens: IntArray | FloatArray,
+        emitted_tokens: IntArray | FloatArray,
+        kv_used_bytes: FloatArray,
+        forwards: int,
+        prefill: bool,
+        replica: int = 0,
+    ) -> None:
+        """Consecutive steps of a replica, [steps] each; what is one number is every step's."""
+        values = (
+            start_s,
+            seconds,
+            prefill,
+            rows,
+            query_tokens,
+            emitted_tokens,
+            forwards,
+            kv_used_bytes,
+            replica,
+        )
+        if len(seconds) <= BUFFER_STEPS:
+            self._buffer_steps(values, len(seconds))
+            return
+        for begin in range(0, len(seconds), BUFFER_STEPS):
+            end = min(begin + BUFFER_STEPS, len(seconds))
+            part = [v[begin:end] if isinstance(v, np.ndarray) else v for v in values]
+            self._buffer_steps(part, end - begin)
+
+    def _buffer_steps(self, values: Sequence[FloatArray | IntArray | float], n_steps: int) -> None:
+        if self._buffered + n_steps > BUFFER_STEPS:
+            self._flush()
+        end = self._buffered + n_steps
+        for row, value in zip(self._buffer[:, self._buffered : end], values, strict=True):
+            row[:] = value
+        self._buffered = end
+
+    def _flush(self) -> None:
+        """Count what is in the buffer, and keep it when steps are kept."""
+        if not self._buffered:
+            return
+        block = self._buffer[:, : self._buffered].copy()
+        self._buffered = 0
+        steps = dict(zip(STEP_FIELDS, block, strict=True))
+        self._timeline.add(steps)
+        self._step_latency_s.add(steps["seconds"][steps["prefill"] == 0])
+        if self.keep_steps:
+            self._steps.extend(steps)

@@ -15,6 +15,10 @@ class Request:
     """Seed of the run: draws are keyed by (seed, index), never by time."""
     source: int | None = None
     """Row of the trace's requests that it repeats; None draws from the trace."""
+    prefix: tuple[int, ...] = ()
+    """Identities of the prompt's leading blocks: who has the same, begins with the same tokens."""
+    prefix_block_tokens: int = 0
+    """Tokens of each of them; a last one that the prompt does not fill is nobody else's."""
 
     @property
     def total_tokens(self) -> int:

@@ -1,25 +1,23 @@
-"""RunResult: a scenario's prediction, as one JSON object and as a directory on disk."""
+"""RunResult: a scenario's prediction, as one JSON object."""
 
-import csv
 import dataclasses
 import json
-import shutil
-import tempfile
-from collections.abc import Iterable
+from collections.abc import Mapping
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
-import yaml
+import numpy as np
 
 from simulator.caveats import caveats
 from simulator.cost import outside
 from simulator.deployment import Deployment
-from simulator.documents import DocumentError, Mistake
-from simulator.engine import Replica, simulate
+from simulator.engine import Simulated, simulate
 from simulator.fidelity import error_terms, fidelity, interval
-from simulator.metrics import summarise
+from simulator.measure import Measure, window_of
+from simulator.metrics import Machines, summarise
+from simulator.records import RunRecords
 from simulator.roofline import prefill_ops, sample_passes
+from simulator.steady_state import Stays, Steadiness, steadiness
 from simulator.step_cost import ENGINE, CostAccount
 
 
@@ -28,78 +26,104 @@ class RunResult:
     """What `run` answers."""
 
     summary: dict[str, Any]
-    """scenario, metrics, interval, time_shares, fidelity, warnings: plain values."""
-    replica: Replica
+    """scenario, metrics, steady, interval, time_shares, fidelity, warnings: plain values."""
+    simulated: Simulated
 
     def to_json(self) -> str:
         """The summary as JSON; equal runs give equal bytes."""
         return json.dumps(self.summary, indent=2, allow_nan=False)
 
 
-def run(deployment: Deployment) -> RunResult:
-    """Simulate *deployment* and sum it up."""
-    replica = simulate(deployment)
+def run(deployment: Deployment, *, keep_steps: bool = True) -> RunResult:
+    """Simulate *deployment* and sum it up; without *keep_steps* there is no table of steps."""
+    simulated = simulate(deployment, keep_steps=keep_steps)
     ops = [op for sample in sample_passes(deployment) for op in sample.ops]
     ops += prefill_ops(deployment)
-    engine_share = replica.account.seconds_by_bound.get(ENGINE, 0.0) / replica.account.total_s
-    metrics = summarise(replica.records)
-    terms = error_terms(deployment, replica.account, ops)
+    account, records = simulated.account, simulated.records
+    scenario = deployment.scenario
+    is_closed = scenario.workload.is_closed
+    window = window_of(records, scenario.measure, is_closed=is_closed)
+    metrics = summarise(records, window, machines=machines_of(deployment), slo=scenario.slo)
+    steady = None if is_closed else steadiness(stays_of(records), window.begin_s, window.end_s)
+    terms = error_terms(deployment, account, ops)
+    engine_share = account.share(account.seconds_by_bound.get(ENGINE, 0.0))
     summary = {
-        "scenario": deployment.scenario.document(),
+        "scenario": scenario.document(),
         "metrics": metrics,
-        "interval": interval(metrics["output_tokens_per_s"], terms),
-        "time_shares": time_shares(replica.account),
-        "fidelity": fidelity(deployment, replica.account, ops),
-        "warnings": caveats(deployment, metrics, engine_share) + outside(deployment.hardware, ops),
+        "steady": None if steady is None else dataclasses.asdict(steady),
+        "interval": interval(
+            metrics,
+            terms,
+            _offered_tokens_per_s(records, steady),
+            _filled_share(deployment, metrics),
+        ),
+        "time_shares": time_shares(account),
+        "fidelity": fidelity(deployment, account, ops),
+        "warnings": [
+            *load_warnings(metrics, steady, scenario.measure),
+            *caveats(deployment, metrics, engine_share),
+            *outside(deployment.hardware, ops),
+        ],
     }
-    return RunResult(summary, replica)
+    return RunResult(summary, simulated)
+
+
+def machines_of(deployment: Deployment) -> Machines:
+    """The replicas of *deployment*, those that only fill prompts included."""
+    scenario = deployment.scenario
+    split = scenario.disaggregation
+    replicas = scenario.parallel.dp + (split.prefill_replicas if split else 0)
+    gpus = replicas * scenario.parallel.tp
+    return Machines(replicas, gpus, deployment.kv_capacity_bytes)
+
+
+def stays_of(records: RunRecords) -> Stays:
+    """When every request came, was admitted and left."""
+    served, rejected = records.requests, records.rejected.column("arrival_s")
+    return Stays(
+        *(
+            np.concatenate([served.column(name), rejected])
+            for name in ("arrival_s", "admitted_s", "finished_s")
+        )
+    )
+
+
+def _offered_tokens_per_s(records: RunRecords, steady: Steadiness | None) -> float | None:
+    """Output tokens that arriving requests ask for; None under closed load."""
+    if steady is None:
+        return None
+    requests = records.requests
+    tokens = requests.column("output_tokens").sum()
+    return steady.offered_per_s * float(tokens) / max(1, len(requests) + len(records.rejected))
+
+
+def _filled_share(deployment: Deployment, metrics: Mapping[str, Any]) -> float:
+    """Of the batches or the cache, whichever is fuller, what is in use in the mean over time."""
+    rows = (metrics["batch_rows"] or 0.0) / deployment.most_together
+    return float(metrics["busy_share"] * max(rows, metrics["kv_used_share"] or 0.0))
+
+
+def load_warnings(
+    metrics: Mapping[str, Any], steady: Steadiness | None, measure: Measure
+) -> list[str]:
+    """What to know of the load before anything else."""
+    told = []
+    if steady is not None and steady.state != "steady":
+        told.append(steady.sentence)
+    if metrics["requests_rejected"]:
+        told.append(
+            f"{metrics['requests_rejected']} of {metrics['requests_arrived']} requests were "
+            "rejected: they could never be served"
+        )
+    if steady is None and measure != Measure():
+        told.append("measure is of open loads: a closed one is measured whole")
+    return told
 
 
 def time_shares(account: CostAccount) -> dict[str, dict[str, float]]:
     """Share of the run's time by pass and operation, and by what bounds it."""
     by_op = sorted(account.seconds_by_op.items(), key=lambda item: -item[1])
     return {
-        "by_operation": {f"{p}: {op}": s / account.total_s for (p, op), s in by_op if s > 0},
-        "by_bound": {b: s / account.total_s for b, s in account.seconds_by_bound.items()},
+        "by_operation": {f"{p}: {op}": account.share(s) for (p, op), s in by_op if s > 0},
+        "by_bound": {b: account.share(s) for b, s in account.seconds_by_bound.items()},
     }
-
-
-def check_new(folder: Path) -> None:
-    """Raise DocumentError when there is something at *folder* already, or can never be."""
-    try:
-        what = "exists already; choose a new folder" if folder.exists() else ""
-    except OSError as error:
-        what = f"cannot be written: {error.strerror}"
-    if what:
-        raise DocumentError(str(folder), [Mistake("", what)])
-
-
-def write(result: RunResult, folder: Path) -> None:
-    """Write result.json, scenario.yaml, requests.csv and steps.csv into a new *folder*.
-
-    The folder appears whole or not at all; raises DocumentError when something is there already
-    or it cannot be written.
-    """
-    check_new(folder)
-    try:
-        folder.parent.mkdir(parents=True, exist_ok=True)
-        with tempfile.TemporaryDirectory(dir=folder.parent, prefix=".blockcast-") as scratch:
-            draft = Path(scratch) / "result"
-            draft.mkdir()
-            (draft / "result.json").write_text(result.to_json() + "\n", encoding="utf-8")
-            scenario = yaml.safe_dump(result.summary["scenario"], sort_keys=False)
-            (draft / "scenario.yaml").write_text(scenario, encoding="utf-8")
-            _write_rows(draft / "requests.csv", result.replica.records.requests)
-            _write_rows(draft / "steps.csv", result.replica.records.steps)
-            shutil.move(draft, folder)
-    except OSError as error:
-        what = f"cannot be written: {error.strerror}"
-        raise DocumentError(str(folder), [Mistake("", what)]) from error
-
-
-def _write_rows(path: Path, records: Iterable[Any]) -> None:
-    rows = [dataclasses.asdict(record) for record in records]
-    with path.open("w", newline="", encoding="utf-8") as file:
-        writer = csv.DictWriter(file, fieldnames=list(rows[0]))
-        writer.writeheader()
-        writer.writerows(rows)

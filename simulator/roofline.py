@@ -65,7 +65,9 @@ def prefill_ops(deployment: Deployment) -> list[Op]:
     tokens = min(schedule.prefill_tokens, engine.prefill_chunk_tokens or schedule.prefill_tokens)
     if not tokens:
         return []
-    rows = max(1, min(deployment.most_together, engine.prefill_batch_tokens // tokens))
+    # Of an open load, prompts come one by one.
+    most = deployment.most_together if workload.is_closed else 1
+    rows = max(1, min(most, engine.prefill_batch_tokens // tokens))
     load = loads(1, query=tokens, context=0, logits=schedule.prefill_emits_tokens)
     batch = StepLoad(np.repeat(load[:, None, :], rows, axis=1), prefill=True)
     return pass_ops(deployment.model, batch, deployment.placement)

@@ -57,7 +57,7 @@ def _summary(scenario: tuple[str, dict[str, Any]]) -> Summary:
     """The kept parts of the run's summary, or why the scenario is refused."""
     name, document = scenario
     try:
-        summary = run(build(document, name)).summary
+        summary = run(build(document, name), keep_steps=False).summary
     except DocumentError as error:
         return "; ".join(mistake.what for mistake in error.mistakes)
     return {part: summary[part] for part in KEPT}

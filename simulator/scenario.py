@@ -6,11 +6,14 @@ from typing import Annotated, Any
 
 from pydantic import ConfigDict, Field, Strict
 
-from simulator import batching, decoding, workloads
+from simulator import batching, decoding, routers, workloads
 from simulator.documents import MAX_DEPTH, DocumentError, Mistake, check, known, parse, shown
 from simulator.library import is_path
+from simulator.measure import Measure
 from simulator.ops import Precision
 from simulator.routing import Routing
+from simulator.serving import Disaggregation, Replicas, ServingChoice
+from simulator.slo import Slo
 
 Degree = Annotated[int, Strict(), Field(ge=1, le=64)]
 Seed = Annotated[int, Strict(), Field(ge=0, lt=2**32)]
@@ -18,12 +21,12 @@ Seed = Annotated[int, Strict(), Field(ge=0, lt=2**32)]
 
 @dataclass(frozen=True)
 class Parallel:
-    """GPUs: *tp* share every layer. Several replicas (*dp* above 1) are not simulated yet."""
+    """GPUs: *tp* share every layer, and there are *dp* replicas of that."""
 
     __pydantic_config__ = ConfigDict(extra="forbid")
 
     tp: Degree = 1
-    dp: Annotated[int, Strict(), Field(ge=1, le=1)] = 1
+    dp: Replicas = 1
 
 
 @dataclass(frozen=True)
@@ -50,6 +53,11 @@ class Header:
     precision: Precision = field(default_factory=Precision)
     batching: BatchingChoice = field(default_factory=BatchingChoice)
     routing: Routing = field(default_factory=Routing)
+    serving: ServingChoice = field(default_factory=ServingChoice)
+    router: str = "round-robin"
+    disaggregation: Disaggregation | None = None
+    measure: Measure = field(default_factory=Measure)
+    slo: Slo | None = None
     decode: Any = None
     workload: Any = None
 
@@ -59,9 +67,10 @@ class Scenario(Header):
     """A checked scenario. *decode* and *workload* are their module's Parameters."""
 
     def document(self) -> dict[str, Any]:
-        """The scenario as plain values, defaults written out; what its trace says is left out."""
+        """The scenario as plain values, defaults written out; what its files say is left out."""
         document = asdict(self)
-        document["workload"].pop("lengths", None)
+        for name in getattr(self.workload, "FOUND", ()):
+            del document["workload"][name]
         return document
 
 
@@ -141,6 +150,8 @@ def read(document: Mapping[str, Any], findings: Findings) -> dict[str, Any]:
     mode = getattr(parts.get("batching"), "mode", None)
     if mode is not None and mode not in batching.names():
         findings.add("batching.mode", known(mode, batching.names(), "batching mode"))
+    if parts.get("router", "round-robin") not in routers.names():
+        findings.add("router", known(parts["router"], routers.names(), "router"))
     return parts
 
 

@@ -13,6 +13,9 @@ BoolArray = npt.NDArray[np.bool_]
 QUERY, CONTEXT, LOGITS, ADAPTER, FEATURES, MOVED = range(6)
 N_LOADS = 6
 
+TARGET = "target"
+"""The stack of the model itself, beside which others are its drafters."""
+
 
 @dataclass(frozen=True)
 class Pass:
@@ -25,7 +28,7 @@ class Pass:
 
     name: str
     loads: IntArray
-    stack: str = "target"
+    stack: str = TARGET
     """The model itself, or the name of one of its drafters."""
     launches: int = 1
     """Times the pass runs one after the other in a step (a sequential drafter)."""

@@ -1,7 +1,8 @@
 """Prices the passes of engine steps: kernels of the profile plus what the engine adds."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, replace
+from typing import Self
 
 import numpy as np
 import numpy.typing as npt
@@ -9,7 +10,7 @@ import numpy.typing as npt
 from simulator.cost import BOUNDS, OpCost, price
 from simulator.deployment import Deployment
 from simulator.ops import Op, StepLoad
-from simulator.schedule import ADAPTER, LOGITS, QUERY, IntArray, Pass
+from simulator.schedule import ADAPTER, LOGITS, QUERY, TARGET, IntArray, Pass
 from simulator.work import pass_ops
 
 FloatArray = npt.NDArray[np.float64]
@@ -39,20 +40,48 @@ class CostAccount:
     """By (kernel, precision): which curve priced it."""
     total_s: float = 0.0
 
+    def share(self, seconds: float) -> float:
+        """*seconds* over all of them; zero where no step was taken."""
+        return seconds / self.total_s if self.total_s else 0.0
+
+    def include(self, other: "CostAccount") -> None:
+        """Add everything that *other* has accounted for."""
+        self.total_s += other.total_s
+        for name in ("seconds_by_op", "seconds_by_bound", "seconds_by_kernel"):
+            for key, seconds in getattr(other, name).items():
+                _increase(getattr(self, name), key, seconds)
+
     def add(self, cost: StepCost, n_steps: int) -> None:
         """Account for the first *n_steps* of *cost*."""
         self.total_s += float(cost.seconds[:n_steps].sum())
         for name, part, launches in cost.parts:
-            seconds = launches * part.seconds[:n_steps]
-            total = float(seconds.sum())
-            _increase(self.seconds_by_op, (name, part.op.name), total)
-            _increase(self.seconds_by_kernel, (part.op.kernel, part.op.precision), total)
-            for index, bound in enumerate(BOUNDS):
-                share = float(seconds[part.bound[:n_steps] == index].sum())
-                _increase(self.seconds_by_bound, bound, share)
-        overhead = float(cost.overhead_s[:n_steps].sum())
-        _increase(self.seconds_by_op, (ENGINE, "overhead"), overhead)
-        _increase(self.seconds_by_bound, ENGINE, overhead)
+            first = OpCost(part.op, part.seconds[:n_steps], part.limits_s[:, :n_steps])
+            self.add_part(name, first, launches)
+        self.add_overhead(float(cost.overhead_s[:n_steps].sum()))
+
+    def add_part(self, name: str, part: OpCost, launches: float | FloatArray) -> None:
+        """Account for *part* of pass *name*, launched as often at every step; not in the total."""
+        seconds, bound = launches * part.seconds, part.bound
+        self._meet(name, part.op, float(seconds.sum()))
+        for index, limit in enumerate(BOUNDS):
+            share = float(seconds[bound == index].sum())
+            _increase(self.seconds_by_bound, limit, share)
+
+    def meet(self, name: str, ops: Iterable[Op]) -> None:
+        """Pass *name* has *ops*, even if they should turn out to take no time."""
+        for op in ops:
+            self._meet(name, op, 0.0)
+        for limit in BOUNDS:
+            _increase(self.seconds_by_bound, limit, 0.0)
+
+    def _meet(self, name: str, op: Op, seconds: float) -> None:
+        _increase(self.seconds_by_op, (name, op.name), seconds)
+        _increase(self.seconds_by_kernel, (op.kernel, op.precision), seconds)
+
+    def add_overhead(self, seconds: float) -> None:
+        """Account for *seconds* of the engine's own; not in the total."""
+        _increase(self.seconds_by_op, (ENGINE, "overhead"), seconds)
+        _increase(self.seconds_by_bound, ENGINE, seconds)
 
 
 def _increase(sums: dict, key: object, amount: float) -> None:  # type: ignore[type-arg]
@@ -61,40 +90,59 @@ def _increase(sums: dict, key: object, amount: float) -> None:  # type: ignore[t
 
 def ops_of(deployment: Deployment, step_pass: Pass, load: StepLoad) -> list[Op]:
     """The operations of a mean launch of *step_pass*; an adapter runs where tokens pass it."""
-    adapter = deployment.adapter if load.loads[ADAPTER].any() else None
+    adapter = deployment.adapter if load.total(ADAPTER).any() else None
     mean = replace(load, loads=step_pass.mean_loads(load.loads))
     return pass_ops(deployment.stack(step_pass.stack), mean, deployment.placement, adapter)
 
 
-def price_steps(
+def price_steps(  # noqa: PLR0913 (what a step is made of)
     deployment: Deployment,
-    passes: Iterable[Pass],
+    passes: Sequence[Pass],
     loads: IntArray,
     *,
     emitting_rows: FloatArray,
     prefill: bool = False,
+    chunks: IntArray | None = None,
 ) -> StepCost:
     """The cost of steps whose *loads* are [passes, 6, rows, steps].
 
     Every pass reads its stack's weights once per launch; a sequential drafter pays per launch.
+    *chunks* of prompts, [6, chunks, steps], go through the last pass of the target, for which there
+    is no CUDA graph then. *emitting_rows*, [steps], are those of rows and chunks together.
     """
     rows = loads.shape[2]
-    bucket = 1.0 if prefill else deployment.engine.padded_rows(rows) / rows
+    bucket = deployment.engine.padded_rows(rows) / rows
+    mixed = None if chunks is None else last_target_pass(passes)
     parts: list[tuple[str, OpCost, int]] = []
     overhead = deployment.engine.overhead
     seconds, waiting = np.zeros(loads.shape[3]), np.zeros(loads.shape[3])
-    for step_pass, load in zip(passes, loads, strict=True):
-        padding = bucket * row_padding(deployment, load)
-        ops = ops_of(deployment, step_pass, StepLoad(load, prefill=prefill, padding=padding))
+    for index, (step_pass, load) in enumerate(zip(passes, loads, strict=True)):
+        graph = 1.0 if prefill or chunks is not None else bucket
+        padding = graph * row_padding(deployment, load)
+        step = StepLoad(load, prefill, padding, chunks if index == mixed else None)
         launch_s = np.zeros_like(seconds)
-        for part in price(deployment.hardware, ops):
+        for part in price(deployment.hardware, ops_of(deployment, step_pass, step)):
             parts.append((step_pass.name, part, step_pass.launches))
             launch_s += part.seconds
         seconds += step_pass.launches * launch_s
         waiting += step_pass.launches * np.maximum(overhead.host_pass_s - launch_s, 0.0)
-    counts = _overhead_counts(deployment, passes, loads, emitting_rows)
-    added = waiting + sum(getattr(overhead, name) * count for name, count in counts.items())
+    rates = OverheadRates.of(deployment, passes)
+    live, logits = (loads[:, QUERY] > 0).any(axis=0).sum(axis=0), loads[:, LOGITS].sum(axis=1)
+    if chunks is not None:
+        live = live + (chunks[QUERY] > 0).sum(axis=0)
+        logits[mixed] += chunks[LOGITS].sum(axis=0)
+    added = waiting + rates.step_s + rates.live_row_s * live + rates.logit_s @ logits
+    added = added + rates.emitting_row_s * emitting_rows
     return StepCost(seconds + added, tuple(parts), added)
+
+
+def last_target_pass(passes: Sequence[Pass]) -> int:
+    """Index of the pass that takes chunks of prompts; raises ValueError where there is none."""
+    found = [index for index, step_pass in enumerate(passes) if step_pass.stack == TARGET]
+    if not found:
+        message = f"prompts go through the target, got passes of {[p.stack for p in passes]}"
+        raise ValueError(message)
+    return found[-1]
 
 
 def row_padding(deployment: Deployment, load: IntArray) -> float | FloatArray:
@@ -102,27 +150,39 @@ def row_padding(deployment: Deployment, load: IntArray) -> float | FloatArray:
     if deployment.engine.row_layout == "packed":
         return 1.0
     query = load[QUERY]
-    tokens = query.sum(axis=0)
-    slots = (query > 0).sum(axis=0) * query.max(axis=0, initial=0)
-    padding: FloatArray = np.where(tokens > 0, slots / np.maximum(tokens, 1), 1.0)
+    rows, widest = (query > 0).sum(axis=0), query.max(axis=0, initial=0)
+    return slots_over_tokens(query.sum(axis=0), rows, widest)
+
+
+def slots_over_tokens(
+    tokens: IntArray | FloatArray, rows: IntArray | FloatArray, widest_tokens: IntArray | FloatArray
+) -> FloatArray:
+    """Places in a forward of *rows* as wide as the widest, over the *tokens* in them."""
+    padding: FloatArray = np.where(tokens > 0, rows * widest_tokens / np.maximum(tokens, 1), 1.0)
     return padding
 
 
-def _overhead_counts(
-    deployment: Deployment, passes: Iterable[Pass], loads: IntArray, emitting_rows: FloatArray
-) -> dict[str, FloatArray]:
-    """How often each parameter of the engine's Overhead is paid, [steps]."""
-    launches = np.array([p.launches for p in passes], dtype=float)
-    # Drafters take an arg-max or top-k, which the confidence operation covers.
-    sampled = [p.launches * deployment.model.vocab * (p.stack == "target") for p in passes]
-    entries = np.array(sampled, dtype=float)
-    steps = np.ones(loads.shape[3])
-    live = (loads[:, QUERY] > 0).any(axis=0).sum(axis=0)
-    return {
-        "step_s": steps,
-        "pass_s": steps * launches.sum(),
-        "eager_pass_s": steps * sum(p.launches for p in passes if p.eager),
-        "row_s": live.astype(float),
-        "logit_s": np.tensordot(entries, loads[:, LOGITS].sum(axis=1), axes=1),
-        "emission_s": emitting_rows,
-    }
+@dataclass(frozen=True)
+class OverheadRates:
+    """Seconds of the engine's Overhead for each thing counted in a step, waiting aside."""
+
+    step_s: float
+    """Whatever the batch: the step itself, and the launches of its passes."""
+    live_row_s: float
+    emitting_row_s: float
+    logit_s: FloatArray
+    """[passes]: per LM-head row of a pass."""
+
+    @classmethod
+    def of(cls, deployment: Deployment, passes: Sequence[Pass]) -> Self:
+        """The rates of steps of *passes*."""
+        overhead = deployment.engine.overhead
+        launches, eager = sum(p.launches for p in passes), sum(p.launches * p.eager for p in passes)
+        # Drafters take an arg-max or top-k, which the confidence operation covers.
+        sampled = [p.launches * deployment.model.vocab * (p.stack == TARGET) for p in passes]
+        return cls(
+            step_s=overhead.step_s + overhead.pass_s * launches + overhead.eager_pass_s * eager,
+            live_row_s=overhead.row_s,
+            emitting_row_s=overhead.emission_s,
+            logit_s=overhead.logit_s * np.array(sampled, dtype=float),
+        )

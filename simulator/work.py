@@ -18,22 +18,23 @@ from simulator.ops import (
     elementwise,
     gemm,
 )
-from simulator.schedule import ADAPTER, CONTEXT, FEATURES, LOGITS, MOVED, QUERY, IntArray
+from simulator.schedule import ADAPTER, CONTEXT, FEATURES, LOGITS, MOVED, QUERY
 
 # Float32 probabilities are written and read once more for the maximum.
 PROBABILITY_BYTES = 4.0 + 4.0
 
 
+# Operations that do not depend on one total of the batch.
+ROW_BY_ROW = ("attention", "prefill attention", "kv copies")
+
+
 def _attention(group: LayerGroup, load: StepLoad, placement: Placement) -> Iterator[Op]:
     """Queries over the cached prefix and their own tokens; a window limits what is read."""
     spec = group.attention
-    query = load.loads[QUERY].astype(float)
-    reach = load.loads[CONTEXT] + query
-    if spec.window_tokens:
-        reach = np.minimum(reach, spec.window_tokens + query - 1)
-    seen = length = reach
-    if load.prefill:
-        seen, length = _causal(query, load.loads[CONTEXT], spec.window_tokens)
+    query, context = load.loads[QUERY].astype(float), load.loads[CONTEXT].astype(float)
+    reach = _reach(query, context, spec.window_tokens)
+    seen = _causal(query, context, spec.window_tokens) if load.prefill else reach
+    length = kernel_keys(query, context, spec.window_tokens, prefill=load.prefill)
     query_heads = spec.query_heads / placement.tensor_parallel
     kv_heads = max(1.0, spec.kv_heads / placement.tensor_parallel)
     element = placement.precision.kv_bytes
@@ -63,20 +64,33 @@ def _attention(group: LayerGroup, load: StepLoad, placement: Placement) -> Itera
         yield elementwise("kv copies", group.count, (placement.kv_traffic_factor - 1) * read)
 
 
-def _causal(
-    query: FloatArray, context: IntArray, window_tokens: int | None
-) -> tuple[FloatArray, FloatArray]:
-    """(keys that a query sees on average, length at which a causal kernel does that work).
+def _reach(query: FloatArray, context: FloatArray, window_tokens: int | None) -> FloatArray:
+    """Keys that any query sees: the prefix, or what the window of the first leaves, and its own."""
+    reach = context + query
+    return np.minimum(reach, window_tokens + query - 1) if window_tokens else reach
 
-    Query i sees context + i + 1 keys, at most the window. Without one the length is what the last
-    query reaches; with one it is that of the unwindowed prompt of as many pairs.
+
+def kernel_keys(
+    query: FloatArray, context: FloatArray, window_tokens: int | None, *, prefill: bool
+) -> FloatArray:
+    """Keys of each row as its attention kernel is priced, in the shape of *query*.
+
+    A prompt with a window costs what an unwindowed one of as many pairs does.
     """
-    most = window_tokens or np.inf
-    growing = np.clip(most - context, 0, query)
+    if prefill and window_tokens:
+        return _causal(query, context, window_tokens) + (query - 1) / 2
+    return _reach(query, context, window_tokens)
+
+
+def _causal(query: FloatArray, context: FloatArray, window_tokens: int | None) -> FloatArray:
+    """Keys that a query sees on average: query i sees context + i + 1, at most the window."""
+    if window_tokens is None:
+        return context + (query + 1) / 2
+    growing = np.clip(window_tokens - context, 0, query)
     pairs = growing * context + growing * (growing + 1) / 2
-    pairs += (query - growing) * (window_tokens or 0)
-    seen = pairs / np.maximum(query, 1)
-    return seen, seen + (query - 1) / 2
+    pairs += (query - growing) * window_tokens
+    seen: FloatArray = pairs / np.maximum(query, 1)
+    return seen
 
 
 @dataclass(frozen=True)
@@ -189,7 +203,10 @@ def _layer_ops(
         shape = (kv_columns, float(stack.hidden))
         yield gemm("context kv", count, load.total(FEATURES), shape, placement.precision)
     yield from _attention(group, load, placement)
-    moved_bytes = 2 * kv_columns * placement.precision.kv_bytes * load.loads[MOVED].sum(axis=0)
+    if load.chunks is not None:
+        for op in _attention(group, StepLoad(load.chunks, prefill=True), placement):
+            yield replace(op, name="prefill attention")
+    moved_bytes = 2 * kv_columns * placement.precision.kv_bytes * load.total(MOVED)
     # Old and new places overlap, so the entries are gathered aside and then scattered.
     yield elementwise("kv compaction", 2 * count, moved_bytes)
     yield from _experts(stack, group, tokens, placement)

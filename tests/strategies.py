@@ -15,8 +15,10 @@ from pydantic import TypeAdapter
 from simulator import batching, decoding, documents, library
 from simulator.decode_trace import acceptance_traces
 from simulator.deployment import Deployment, build
-from simulator.engine import Replica
+from simulator.engine import simulate, stepping_of
 from simulator.kvcache import KvLedger
+from simulator.records import RunRecords
+from simulator.replica import Replica
 from simulator.request import Request
 
 POLICIES = decoding.names()
@@ -207,26 +209,44 @@ def closed_requests(deployment: Deployment) -> list[Request]:
 
 
 def play(
-    deployment: Deployment, requests: Sequence[Request], capacity_bytes: float | None = None
+    deployment: Deployment,
+    requests: Sequence[Request],
+    capacity_bytes: float | None = None,
+    *,
+    one_by_one: bool = False,
+    is_open: bool = False,
 ) -> Played:
     """Submit *requests* when they arrive to a replica of *deployment*, and run until all is done.
 
-    The cache holds *capacity_bytes*, or what the deployment leaves for it.
+    The cache holds *capacity_bytes*, or what the deployment leaves for it. Steps are taken
+    *one_by_one* or in bulk; where the load *is_open* they go on past finishes.
     """
     environment = simpy.Environment()
     if capacity_bytes is None:
         capacity_bytes = deployment.memory(len(requests)).kv_capacity_bytes
     ledger = WatchedLedger(capacity_bytes)
-    replica = Replica(environment, deployment, ledger)
+    stepping = stepping_of(deployment, one_by_one=one_by_one)
+    replica = Replica(
+        environment, deployment, ledger, stepping, RunRecords(), stops_at_finish=not is_open
+    )
 
     def user(request: Request) -> Generator[simpy.Event, Any, None]:
         yield environment.timeout(request.arrival_s)
-        yield replica.submit(request)
+        if is_open:
+            replica.enqueue(request)
+        else:
+            yield replica.submit(request)
 
     for request in requests:
         environment.process(user(request))
     environment.run()
     return Played(deployment, replica, requests, ledger)
+
+
+def simulated(deployment: Deployment) -> Played:
+    """The closed run that *deployment* asks for, on its one replica."""
+    (replica,) = simulate(deployment).replicas
+    return Played(deployment, replica, closed_requests(deployment), replica.ledger)
 
 
 def scaled(value: Any, change: Callable[[str, float], float], name: str = "") -> Any:

@@ -7,7 +7,7 @@ import numpy as np
 import numpy.typing as npt
 from pydantic import ConfigDict
 
-from hwprofiles.curves.smooth import outside_domain, p_norm
+from hwprofiles.curves.smooth import outside_domain, p_norm, p_norm_of_times
 from hwprofiles.kernel_time import KernelTime
 from hwprofiles.provenance import Residual, Source
 from hwprofiles.quantities import (
@@ -41,12 +41,11 @@ class HeadShape:
         """Keys and values of one token."""
         return 2.0 * self.kv_heads * self.head_dim * self.kv_element_bytes
 
-    def moved_bytes(self, queries: FloatArray, keys: FloatArray) -> FloatArray:
-        """Keys and values read, queries read and outputs written, of sequences along axis 0."""
+    def moved_parts(self, queries: FloatArray, keys: FloatArray) -> tuple[FloatArray, FloatArray]:
+        """Bytes of keys and values read, and of queries read and outputs written, by sequence."""
         element_bytes = max(QUERY_ELEMENT_BYTES, self.kv_element_bytes)
-        query_bytes = 2.0 * self.query_heads * self.head_dim * element_bytes * queries.sum(axis=0)
-        moved: FloatArray = self.token_bytes * keys.sum(axis=0) + query_bytes
-        return moved
+        query_bytes = 2.0 * self.query_heads * self.head_dim * element_bytes
+        return self.token_bytes * keys, query_bytes * queries
 
     def outside(
         self, domain: Domain, query_tokens: npt.ArrayLike, kv_tokens: npt.ArrayLike
@@ -64,6 +63,23 @@ class HeadShape:
 
 
 @dataclass(frozen=True)
+class RowTerms:
+    """What sequences add to a batch: its time depends on them through sums and maxima alone.
+
+    So sequences that join a batch at different times can be added up, whatever the others do.
+    """
+
+    sums: FloatArray
+    """[N_SUMS of the curve, sequences, ...]."""
+    maxima: FloatArray
+    """[N_MAXIMA of the curve, sequences, ...]."""
+
+    def of_batch(self) -> tuple[FloatArray, FloatArray]:
+        """Sums [N_SUMS, ...] and maxima [N_MAXIMA, ...] over the sequences."""
+        return np.add.reduce(self.sums, axis=1), np.maximum.reduce(self.maxima, axis=1, initial=0.0)
+
+
+@dataclass(frozen=True)
 class AttentionCurve:
     """t = launch + split + ((waves - 1) * wave_s, (bytes/bandwidth, flop/rate)_p)_q.
 
@@ -77,6 +93,8 @@ class AttentionCurve:
     """
 
     __pydantic_config__: ClassVar[ConfigDict] = ConfigDict(extra="forbid")
+    N_SUMS: ClassVar[int] = 3
+    N_MAXIMA: ClassVar[int] = 2
 
     form: Literal["attention"]
     causal: Flag
@@ -113,17 +131,39 @@ class AttentionCurve:
         least *query_tokens*. A sequence without queries is absent.
         """
         queries, keys = present_sequences(query_tokens, kv_tokens)
-        rows = queries * (query_heads / kv_heads)
         shape = HeadShape(query_heads, kv_heads, head_dim, kv_element_bytes)
-        memory = np.asarray(shape.moved_bytes(queries, keys) / self.memory_bytes_per_s)
-        longest = np.asarray(keys.max(axis=0, initial=0.0))
-        work = self._row_keys(rows, keys, queries_per_row=kv_heads / query_heads, heads=kv_heads)
+        return self.time_of(*self.row_terms(queries, keys, shape).of_batch())
+
+    def row_terms(self, queries: FloatArray, keys: FloatArray, shape: HeadShape) -> RowTerms:
+        """Terms of each sequence: bytes moved, flop of its granules, and units.
+
+        Maxima: seconds of launch and splitting, and the flop of as many units like its own as it
+        has parts on the whole GPU. *queries* broadcasts to the shape of *keys*; both are 0 where a
+        sequence is absent.
+        """
+        tiles, granules = self._tiles(queries * (shape.query_heads / shape.kv_heads))
         # A row meets a key in two products of head_dim: for the score and for the value.
-        compute = 4.0 * head_dim * work / self.flop_per_s
-        units = kv_heads * np.ceil(rows / self.tile_rows).sum(axis=0)
-        waves = self.wave_s * np.maximum(np.ceil(units / self.multiprocessors) - 1.0, 0.0)
-        split = self.split_s * -np.expm1(-longest / self.split_kv_tokens)
-        fixed = np.where(longest > 0, self.launch_s + split, 0.0)
+        pair_flop = 4.0 * shape.head_dim
+        seen = self._seen(granules, keys, queries_per_row=shape.kv_heads / shape.query_heads)
+        sums = np.empty((self.N_SUMS, *seen.shape))
+        np.add(*shape.moved_parts(queries, keys), out=sums[0])
+        np.multiply(seen, pair_flop * shape.kv_heads * self.row_granule, out=sums[1])
+        np.multiply(tiles, shape.kv_heads, out=sums[2])
+        maxima = np.empty((self.N_MAXIMA, *seen.shape))
+        self._fixed_s(keys, out=maxima[0])
+        alone = np.multiply(self._largest_tile(granules), keys, out=maxima[1])
+        alone *= pair_flop * self.multiprocessors / self.key_splits
+        return RowTerms(sums, maxima)
+
+    def _fixed_s(self, keys: FloatArray, out: FloatArray) -> None:
+        """Launch and splitting, which grow with the longest sequence and nothing else."""
+        np.multiply(keys > 0, self.launch_s, out=out)
+        if self.split_s:
+            out -= self.split_s * np.expm1(keys / -self.split_kv_tokens)
+
+    def time_of(self, sums: FloatArray, maxima: FloatArray) -> KernelTime:
+        """Time of a kernel over a batch of these `row_terms`, [...]."""
+        memory, compute, waves, fixed = self._parts(sums, maxima)
         roof = p_norm(memory, compute, power=self.roof_power)
         return KernelTime(
             seconds=fixed + p_norm(waves, roof, power=self.wave_power),
@@ -132,6 +172,26 @@ class AttentionCurve:
             link_s=np.zeros(memory.shape),
             launch_s=fixed + waves,
         )
+
+    def seconds_of(self, sums: FloatArray, maxima: FloatArray) -> FloatArray:
+        """The seconds of `time_of` alone, to rounding."""
+        memory, compute, waves, fixed = self._parts(sums, maxima)
+        roof = p_norm_of_times(memory, compute, power=self.roof_power)
+        return fixed + p_norm_of_times(waves, roof, power=self.wave_power)
+
+    def _parts(
+        self, sums: FloatArray, maxima: FloatArray
+    ) -> tuple[FloatArray, FloatArray, FloatArray, FloatArray]:
+        """Seconds of bytes, arithmetic, waves but the last, and launch with splitting.
+
+        All units share the work evenly, or, when that is more, the longest one is alone.
+        """
+        moved, shared, units = sums
+        fixed, alone = maxima
+        memory = np.asarray(moved / self.memory_bytes_per_s)
+        compute = np.maximum(shared, alone) / self.flop_per_s
+        waves = self.wave_s * np.maximum(np.ceil(units / self.multiprocessors) - 1.0, 0.0)
+        return memory, compute, waves, fixed
 
     def outside(  # noqa: PLR0913 (as time)
         self,
@@ -147,27 +207,31 @@ class AttentionCurve:
         shape = HeadShape(query_heads, kv_heads, head_dim, kv_element_bytes)
         return shape.outside(self.domain, query_tokens, kv_tokens)
 
-    def _row_keys(
-        self, rows: FloatArray, keys: FloatArray, *, queries_per_row: HeadCount, heads: HeadCount
-    ) -> FloatArray:
-        """Row-key pairs the whole GPU has time for while the batch runs.
-
-        All units shared out evenly, or, when that is more, the longest unit on its own parts.
-        """
+    def _tiles(self, rows: FloatArray) -> tuple[FloatArray, FloatArray]:
+        """Tiles of *rows* of a KV head, and granules of rows that are multiplied in them."""
         tiles = np.ceil(rows / self.tile_rows)
+        if self.row_granule == self.tile_rows:
+            return tiles, tiles
         # Only a lone tile can be cut short; of several, the last is as large as the others.
-        whole = np.where(tiles > 1, tiles * self.tile_rows, rows)
-        granules = np.ceil(whole / self.row_granule)
+        whole = np.maximum(rows, tiles * ((tiles > 1) * self.tile_rows))
+        return tiles, np.ceil(whole / self.row_granule)
+
+    def _largest_tile(self, granules: FloatArray) -> FloatArray | float:
+        """Rows that a tile of each sequence multiplies; any number where there are none."""
+        if self.row_granule == self.tile_rows:
+            return float(self.tile_rows)
+        return np.minimum(self.row_granule * granules, self.tile_rows)
+
+    def _seen(
+        self, granules: FloatArray, keys: FloatArray, *, queries_per_row: HeadCount
+    ) -> FloatArray:
+        """Keys that each granule of rows meets, added up over the granules."""
         seen = granules * keys
         if self.causal:
             # Each granule of rows stops seeing keys one granule of queries before the next does.
             step = self.row_granule * queries_per_row
-            seen = seen - step * granules * np.maximum(granules - 1.0, 0.0) / 2.0
-        shared = heads * self.row_granule * seen.sum(axis=0)
-        tile = np.minimum(self.row_granule * granules, self.tile_rows)
-        alone = (tile * keys).max(axis=0, initial=0.0) * self.multiprocessors / self.key_splits
-        pairs: FloatArray = np.maximum(shared, alone)
-        return pairs
+            seen = seen - (step / 2.0) * granules * (granules - 1.0)
+        return seen
 
 
 def present_sequences(

@@ -7,11 +7,11 @@ import numpy as np
 import numpy.typing as npt
 from pydantic import ConfigDict
 
-from hwprofiles.curves.attention import HeadCount, HeadShape, present_sequences
+from hwprofiles.curves.attention import HeadCount, HeadShape, RowTerms, present_sequences
 from hwprofiles.curves.by_head_dim import SizeTable, at_head_dim, check_head_sizes
 from hwprofiles.kernel_time import KernelTime
 from hwprofiles.provenance import Residual, Source
-from hwprofiles.quantities import Count, Domain, NonNegative, Positive
+from hwprofiles.quantities import Count, Domain, FloatArray, NonNegative, Positive
 
 
 @dataclass(frozen=True)
@@ -29,6 +29,8 @@ class AttentionTableCurve:
     """
 
     __pydantic_config__: ClassVar[ConfigDict] = ConfigDict(extra="forbid")
+    N_SUMS: ClassVar[int] = 4
+    N_MAXIMA: ClassVar[int] = 0
 
     form: Literal["attention-table"]
     by: Literal["rows", "keys"]
@@ -61,28 +63,47 @@ class AttentionTableCurve:
     ) -> KernelTime:
         """Time of one kernel over a batch, seconds; arguments and shape as of `AttentionCurve`."""
         queries, keys = present_sequences(query_tokens, kv_tokens)
-        share = np.ones(queries.shape)
+        shape = HeadShape(query_heads, kv_heads, head_dim, kv_element_bytes)
+        return self.time_of(*self.row_terms(queries, keys, shape).of_batch())
+
+    def row_terms(self, queries: FloatArray, keys: FloatArray, shape: HeadShape) -> RowTerms:
+        """Terms of each sequence: its seconds, bytes moved, flop, and 1 where it is present.
+
+        There are no maxima. *queries* broadcasts to the shape of *keys*; both are 0 where a
+        sequence is absent.
+        """
+        query_heads, share = shape.query_heads, np.ones(keys.shape)
         if self.by == "keys":
             share -= np.maximum(queries - 1.0, 0.0) / (2.0 * np.maximum(keys, 1.0))
             pieces, sizes = query_heads * queries * share, keys
         else:
-            pieces, sizes = kv_heads * keys, queries * (query_heads / kv_heads)
-        each_s = at_head_dim(self.by_head_dim, head_dim, np.maximum(sizes, 1.0))
-        rows_s = query_heads * queries * self.row_s + self.sequence_s * (queries > 0)
-        work = (pieces * each_s + rows_s).sum(axis=0)
-        launch = np.where(keys.max(axis=0, initial=0.0) > 0, self.launch_s, 0.0)
-        seconds = launch + work
-        shape = HeadShape(query_heads, kv_heads, head_dim, kv_element_bytes)
-        moved = shape.moved_bytes(queries, keys)
-        flop = 4.0 * head_dim * query_heads * (queries * share * keys).sum(axis=0)
+            pieces, sizes = shape.kv_heads * keys, queries * (query_heads / shape.kv_heads)
+        each_s = at_head_dim(self.by_head_dim, shape.head_dim, np.maximum(sizes, 1.0))
+        present = queries > 0
+        sums = np.empty((self.N_SUMS, *pieces.shape))
+        sums[0] = pieces * each_s + query_heads * queries * self.row_s + self.sequence_s * present
+        np.add(*shape.moved_parts(queries, keys), out=sums[1])
+        sums[2] = 4.0 * shape.head_dim * query_heads * queries * share * keys
+        sums[3] = present
+        return RowTerms(sums, np.empty((self.N_MAXIMA, *pieces.shape)))
+
+    def time_of(self, sums: FloatArray, maxima: FloatArray) -> KernelTime:
+        """Time of a kernel over a batch of these `row_terms`, [...]."""
+        _, moved, flop, present = (np.asarray(each) for each in sums)
+        seconds = np.asarray(self.seconds_of(sums, maxima))
         return KernelTime(
             seconds=seconds,
             # The fastest kernels seen may beat what this curve says of a size.
             compute_s=np.minimum(seconds, flop / self.flop_per_s),
             memory_s=np.minimum(seconds, moved / self.memory_bytes_per_s),
-            link_s=np.zeros(np.shape(seconds)),
-            launch_s=launch,
+            link_s=np.zeros(seconds.shape),
+            launch_s=np.where(present > 0, self.launch_s, 0.0),
         )
+
+    def seconds_of(self, sums: FloatArray, maxima: FloatArray) -> FloatArray:  # noqa: ARG002 (as `AttentionCurve`)
+        """The seconds of `time_of` alone."""
+        seconds: FloatArray = self.launch_s * (sums[3] > 0) + sums[0]
+        return seconds
 
     def outside(  # noqa: PLR0913 (as time)
         self,

@@ -7,6 +7,9 @@ import numpy.typing as npt
 
 from hwprofiles.quantities import Domain, FloatArray
 
+MOST_DIRECT_POWER = 16.0
+PYTHAGOREAN_POWER = 2.0
+
 
 def p_norm(first: FloatArray, second: FloatArray, *, power: float) -> FloatArray:
     """(first^power + second^power)^(1/power): between the larger of the two and their sum.
@@ -18,6 +21,19 @@ def p_norm(first: FloatArray, second: FloatArray, *, power: float) -> FloatArray
     ratio = np.minimum(first, second) / np.where(larger > 0, larger, 1.0)
     scaled: FloatArray = larger * (1.0 + ratio**power) ** (1.0 / power)
     return scaled
+
+
+def p_norm_of_times(first: FloatArray, second: FloatArray, *, power: float) -> FloatArray:
+    """`p_norm` of times in seconds, to rounding, and quicker.
+
+    Not scaled, since the 16th power of an attosecond is still a number.
+    """
+    if power > MOST_DIRECT_POWER:
+        return p_norm(first, second, power=power)
+    if power == PYTHAGOREAN_POWER:
+        return np.hypot(first, second)
+    direct: FloatArray = (first**power + second**power) ** (1.0 / power)
+    return direct
 
 
 def outside_domain(domain: Domain, values: Mapping[str, npt.ArrayLike]) -> list[str]:

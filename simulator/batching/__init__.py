@@ -2,7 +2,8 @@
 
 A module has `admits(live, max_batch)`, how many waiting requests may join a batch of *live*
 requests of which some may be finished, `leaves(finished, live)`, how many of the finished ones
-leave now, and `BEGINS_TOGETHER`, whether nobody joins a batch that has begun.
+leave now, `BEGINS_TOGETHER`, whether nobody joins a batch that has begun, and `WAITS_FOR_BLOCKS`,
+whether rows that are done with a block wait until all are.
 """
 
 import importlib
@@ -14,6 +15,7 @@ class Batching(Protocol):
     """The interface of a batching module."""
 
     BEGINS_TOGETHER: bool
+    WAITS_FOR_BLOCKS: bool
 
     def admits(self, live: int, max_batch: int) -> int:
         """Requests that may join now, before asking whether their cache fits."""

@@ -1,5 +1,6 @@
 """Continuous batching: requests join as soon as there is room and leave when they finish."""
 
+WAITS_FOR_BLOCKS = False
 BEGINS_TOGETHER = False
 
 

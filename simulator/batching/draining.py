@@ -1,5 +1,6 @@
 """Draining batching: a batch starts together, finished rows leave, and the rest goes on alone."""
 
+WAITS_FOR_BLOCKS = False
 BEGINS_TOGETHER = True
 
 

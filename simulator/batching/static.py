@@ -1,5 +1,6 @@
 """Static batching: a batch starts together, and its rows ride along until all are finished."""
 
+WAITS_FOR_BLOCKS = False
 BEGINS_TOGETHER = True
 
 

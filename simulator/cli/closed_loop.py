@@ -87,7 +87,7 @@ def _folder(out: Path | None) -> Iterator[Path]:
     import shutil
     import tempfile
 
-    from simulator.result import check_new
+    from simulator.result_folder import check_new
 
     if out is None:
         with tempfile.TemporaryDirectory(prefix="blockcast-closed-loop-") as scratch:

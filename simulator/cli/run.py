@@ -13,13 +13,14 @@ import click
 def command(scenario: Path, settings: tuple[str, ...], out: Path | None, *, as_json: bool) -> None:
     """Simulate SCENARIO, a YAML file, and print throughput and latency."""
     from reports.text import print_run
-    from simulator.result import check_new, run, write
+    from simulator.result import run
+    from simulator.result_folder import check_new, write
     from simulator.scenario_file import deployment_of
 
     deployment = deployment_of(scenario, settings)
     if out is not None:
         check_new(out)
-    result = run(deployment)
+    result = run(deployment, keep_steps=out is not None)
     if out is not None:
         write(result, out)
     if as_json:

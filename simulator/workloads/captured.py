@@ -2,7 +2,7 @@
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Annotated, Final, Literal
+from typing import Annotated, ClassVar, Final, Literal
 
 import simpy
 from pydantic import ConfigDict, Field, Strict
@@ -18,6 +18,7 @@ class Parameters:
     """The captured requests in their order, at most *concurrency* of them in the system at once."""
 
     __pydantic_config__ = ConfigDict(extra="forbid")
+    FOUND: ClassVar = ("lengths",)
 
     kind: Literal["captured"] = "captured"
     concurrency: Users = 1
@@ -25,6 +26,16 @@ class Parameters:
     """The first so many, and all of them again where there are more; once each when absent."""
     lengths: tuple[tuple[int, int], ...] = ()
     """Prompt and output tokens of the captured requests: what the trace says, never a scenario."""
+
+    @property
+    def is_closed(self) -> bool:
+        """Whether a request waits for another to finish: each user's next one does."""
+        return True
+
+    @property
+    def notes(self) -> tuple[str, ...]:
+        """What a result says of the load: nothing was changed about it."""
+        return ()
 
     @property
     def n_requests(self) -> int:

@@ -27,6 +27,16 @@ class Parameters:
     output_tokens: Tokens = 1024
 
     @property
+    def is_closed(self) -> bool:
+        """Whether a request waits for another to finish: each user's next one does."""
+        return True
+
+    @property
+    def notes(self) -> tuple[str, ...]:
+        """What a result says of the load: nothing was changed about it."""
+        return ()
+
+    @property
     def n_requests(self) -> int:
         """Requests in all."""
         return self.requests or self.concurrency

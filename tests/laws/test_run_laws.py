@@ -3,20 +3,16 @@
 import math
 
 import pytest
-import simpy
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from simulator.engine import Replica, simulate
-from simulator.kvcache import KvLedger
+from simulator.engine import simulate
 from simulator.request import Request
 from tests.laws.checks import LAWS, end_s
 from tests.strategies import (
     BATCHINGS,
     ENGINES,
     POLICIES,
-    Played,
-    closed_requests,
     deployed,
     document,
     fitting_decode,
@@ -24,6 +20,7 @@ from tests.strategies import (
     play,
     request_lists,
     scenarios,
+    simulated,
 )
 
 few = settings(max_examples=8)
@@ -35,9 +32,7 @@ few = settings(max_examples=8)
 def test_every_closed_run_keeps_the_laws(policy: str, data: st.DataObject) -> None:
     """Conservation, causality, order, work conservation and accounting hold for closed runs."""
     deployment = deployed(data.draw(scenarios(policy)))
-    replica = simulate(deployment)
-
-    run = Played(deployment, replica, closed_requests(deployment), replica.ledger)
+    run = simulated(deployment)
     for law in LAWS:
         law(run)
 
@@ -79,9 +74,7 @@ def test_runs_that_draw_from_a_trace_keep_the_laws(policy: str, mode: str) -> No
     decode = fitting_decode(policy, trace=fitting_trace(policy))
     scenario = document(policy, decode, concurrency=5, requests=12)
     deployment = deployed(scenario, batching={"mode": mode, "max_batch": 3})
-    replica = simulate(deployment)
-
-    run = Played(deployment, replica, closed_requests(deployment), replica.ledger)
+    run = simulated(deployment)
     for law in LAWS:
         law(run)
 
@@ -137,26 +130,15 @@ def test_first_tokens_come_out_when_their_prefill_forward_ends() -> None:
         assert math.isclose(end_s(step), first_s, rel_tol=1e-9)
 
 
-def test_a_request_that_can_never_fit_is_an_error() -> None:
-    """A request larger than the empty cache stops the run with a reason."""
-    deployment = deployed(document("ar"))
-    replica = Replica(simpy.Environment(), deployment, ImpatientLedger(1.0))
+@pytest.mark.parametrize("admission", ["finished", "growing"])
+def test_a_request_that_can_never_fit_is_rejected_and_counted(admission: str) -> None:
+    """A request larger than the empty cache is turned away by itself; the others are served."""
+    deployment = deployed(document("ar"), serving={"kv_admission": admission})
+    capacity_bytes = deployment.held_bytes(40)
 
-    replica.submit(Request(0, 8, 8))
+    run = play(deployment, [Request(0, 8, 8), Request(1, 30, 30), Request(2, 8, 8)], capacity_bytes)
 
-    with pytest.raises(RuntimeError, match="never fit"):
-        replica.environment.run()
-
-
-class ImpatientLedger(KvLedger):
-    """A ledger that is asked the same thing a hundred times at most."""
-
-    asked = 0
-
-    def fits(self, n_bytes: float) -> bool:
-        """Whether it fits; a RuntimeError when that was asked too often."""
-        self.asked += 1
-        if self.asked > 100:
-            message = "asked over and over"
-            raise RuntimeError(message)
-        return super().fits(n_bytes)
+    assert [r.request for r in run.replica.records.requests] == [0, 2]
+    (rejected,) = run.replica.records.rejected
+    assert rejected.request == 1
+    assert "cache" in rejected.reason

@@ -80,7 +80,7 @@ def test_a_run_has_the_captured_forwards(name: str) -> None:
 
     result = ran(name, "draining", trace.manifest.batch)
 
-    records = sorted(result.replica.records.requests, key=lambda record: record.request)
+    records = sorted(result.simulated.records.requests, key=lambda record: record.request)
     metrics = result.summary["metrics"]
     assert [record.forwards for record in records] == forwards_of(name)
     assert [record.output_tokens for record in records] == numbers(
@@ -100,7 +100,7 @@ def test_packed_requests_do_the_same_in_any_company(name: str, mode: str) -> Non
     """Who is in the batch changes times and not what a request does."""
     result = ran(name, mode, 5)
 
-    records = sorted(result.replica.records.requests, key=lambda record: record.request)
+    records = sorted(result.simulated.records.requests, key=lambda record: record.request)
     assert [record.forwards for record in records] == forwards_of(name)
     assert result.summary["metrics"]["requests_finished"] == len(forwards_of(name))
 
@@ -163,7 +163,7 @@ def test_a_fused_store_has_logits_of_both_blocks() -> None:
 def test_rows_of_a_draining_batch_leave_when_they_are_done() -> None:
     """In a static one they stay to its end; nobody joins either."""
     for mode, leave in (("draining", True), ("static", False)):
-        records = ran("ref-gwd-w3-t0.3", mode, 16).replica.records.requests
+        records = ran("ref-gwd-w3-t0.3", mode, 16).simulated.records.requests
         batches = [[r for r in records if r.request // 16 == batch] for batch in range(8)]
         ends = [{record.finished_s for record in batch} for batch in batches]
         assert all((len(times) > 1) == leave for times in ends)
@@ -176,7 +176,7 @@ def test_more_requests_than_were_captured_begin_again() -> None:
     n_requests = len(forwards_of("ref-gwd-w2-t0.6"))
     for asked in (3, n_requests + 2):
         result = run(deployed("ref-gwd-w2-t0.6", requests=asked))
-        records = sorted(result.replica.records.requests, key=lambda record: record.request)
+        records = sorted(result.simulated.records.requests, key=lambda record: record.request)
         expected = (forwards_of("ref-gwd-w2-t0.6") * 2)[:asked]
         assert [record.forwards for record in records] == expected
 
@@ -207,7 +207,7 @@ def test_a_closed_workload_is_resampled_and_synchronous_ones_run_too() -> None:
     assert any("(batch 4, captured 8)" in warning for warning in result.summary["warnings"])
     assert result.summary["metrics"]["output_tokens"] == 800
     groups = [
-        {record.forwards for record in result.replica.records.requests[i : i + 4]} for i in (0, 4)
+        {record.forwards for record in result.simulated.records.requests[i : i + 4]} for i in (0, 4)
     ]
     assert [len(group) for group in groups] == [1, 1]
 

@@ -1,0 +1,454 @@
+"""Replica: one model on its GPUs, a queue, a batch, a cache, and the process that steps them."""
+
+import math
+from collections import deque
+from collections.abc import Callable, Generator, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Final
+
+import numpy as np
+import simpy
+
+from simulator.deployment import Deployment
+from simulator.kvcache import KvLedger
+from simulator.prepared import Preparation
+from simulator.prompts import Chunk, emitting, next_tokens, prefill_passes
+from simulator.records import RejectedRecord, RequestRecord, RunRecords
+from simulator.request import Request
+from simulator.row import Row
+from simulator.step_cost import CostAccount
+from simulator.stepping import Stepping
+from simulator.stepping.upcoming import FloatArray
+
+# More than any stepping prices at once.
+MANY_STEPS: Final = 1 << 20
+KEPT_LENGTHS: Final = 1 << 16
+
+
+@dataclass(eq=False)
+class Replica:
+    """Admits, fills, steps and finishes requests, in the order in which they came.
+
+    An iteration: whoever is over leaves, the rows that decode are granted the cache of their next
+    step (the youngest is preempted while it does not fit), waiting requests join, and then there is
+    a prefill forward, a decode step, or both in one.
+    """
+
+    environment: simpy.Environment
+    deployment: Deployment
+    ledger: KvLedger
+    stepping: Stepping
+    records: RunRecords
+    index: int = 0
+    stops_at_finish: bool = True
+    """Whether somebody must know of a finish when it happens."""
+    hand_over: Callable[[Row], None] | None = None
+    """Takes rows whose prompts are filled to another replica; None where they decode here."""
+    waiting: deque[Row] = field(default_factory=deque)
+    live: dict[Row, None] = field(default_factory=dict)
+    """Rows in the batch, in the order in which they joined."""
+    _filling: dict[Row, None] = field(default_factory=dict)
+    _fills_next: bool = True
+    """Whether it is a prefill's turn, where prefill and decode take turns."""
+    _over: dict[Row, float] = field(default_factory=dict)
+    """Rows that are over but still in the batch, and when they were."""
+    _set_some_back: bool = False
+    """Whether somebody was preempted since the last step."""
+    _sleeps: bool = False
+    """Whether the process is in the middle of steps that a newcomer may cut short."""
+
+    def __post_init__(self) -> None:
+        """Start the process."""
+        deployment = self.deployment
+        self._engine, self._batching = deployment.engine, deployment.batching
+        self._preparation = Preparation(deployment)
+        self._max_batch = deployment.max_batch
+        self._can_overdraw = self._engine.kv_admission == "growing"
+        self._leaves_at_once = self._batching.leaves(1, 2) == 1
+        self._held: dict[int, float] = {}
+        self._prefill_launches = len(prefill_passes(deployment, [(1, 0, 0)])[0])
+        self._watermark_bytes = self._engine.kv_watermark * self.ledger.capacity_bytes
+        self._arrival = self.environment.event()
+        self._process = self.environment.process(self._run())
+
+    @property
+    def account(self) -> CostAccount:
+        """Where the time went, up to now."""
+        self.stepping.settle()
+        return self.stepping.account
+
+    @property
+    def load(self) -> int:
+        """Requests here, waiting or in the batch."""
+        return len(self.waiting) + len(self.live)
+
+    def submit(self, request: Request) -> simpy.Event:
+        """Queue *request*; the event happens when it is finished, or rejected."""
+        done = self.environment.event()
+        self._arrive(Row(request, done))
+        return done
+
+    def enqueue(self, request: Request) -> None:
+        """Queue *request*, whose end nobody waits for."""
+        self._arrive(Row(request))
+
+    def _held_bytes(self, tokens: int) -> float:
+        """Cache of so many *tokens*; loads have few lengths, so they are remembered."""
+        held = self._held.get(tokens)
+        if held is None:
+            if len(self._held) >= KEPT_LENGTHS:
+                self._held.clear()
+            held = self._held[tokens] = float(self.deployment.held_bytes(tokens))
+        return held
+
+    def _arrive(self, row: Row) -> None:
+        request = row.request
+        fits = self._held_bytes(request.total_tokens) <= self.ledger.capacity_bytes
+        reason = self.deployment.never_fits(request, self.ledger.capacity_bytes, fits=fits)
+        # Which blocks are forgotten first depends on when their users finished.
+        self.stops_at_finish |= bool(request.prefix) and self._engine.prefix_caching
+        if not reason:
+            self.take(row)
+            return
+        self.records.rejected.append(
+            RejectedRecord(
+                request.index,
+                request.arrival_s,
+                request.prompt_tokens,
+                request.output_tokens,
+                reason,
+            )
+        )
+        if row.done is not None:
+            row.done.succeed()
+
+    def take(self, row: Row) -> None:
+        """Queue *row*, which fits."""
+        was_empty = not self.waiting
+        self.waiting.append(row)
+        self._wake()
+        if self._sleeps and was_empty:
+            self._sleeps = False
+            self._process.interrupt()
+
+    def release(self, row: Row) -> None:
+        """The cache of *row* has gone to another replica."""
+        self.ledger.free(row.request.index)
+        self._keep_prefix(row)
+        self._let_go(row)
+        self._wake()
+
+    def _wake(self) -> None:
+        if not self._arrival.triggered:
+            self._arrival.succeed()
+
+    def _run(self) -> Generator[simpy.Event, Any, None]:
+        while True:
+            if self.stepping.at_boundary:
+                told = self._leave()
+                if not self.waiting and not self.live:
+                    yield self._something_new()
+                    told = True
+                if told:
+                    # Whoever acts at this very instant does so first, such as users whose requests
+                    # finished and who send their next ones.
+                    yield self.environment.timeout(0)
+                self._set_some_back = self._preempt()
+                if not self._set_some_back and self._admit():
+                    self._set_some_back = self._preempt()
+                self.ledger.make_room()
+                if not self.live:
+                    # Caches on their way to other replicas leave no room yet.
+                    yield self._something_new()
+                    continue
+            yield from self._iterate()
+
+    def _something_new(self) -> simpy.Event:
+        """Happens when a request arrives or a cache has left."""
+        self._arrival = self.environment.event()
+        return self._arrival
+
+    def _iterate(self) -> Generator[simpy.Event, Any, None]:
+        """A prefill forward, steps of the rows that decode, or both in one."""
+        order, decodes = self._engine.prefill_order, not self.stepping.is_empty
+        fills = bool(self._filling) and self.stepping.at_boundary
+        if fills and decodes and order == "mixed":
+            yield from self._mixed()
+        elif fills and (not decodes or order == "first" or self._fills_next):
+            self._fills_next = False
+            yield from self._prefill()
+        elif decodes:
+            self._fills_next = True
+            # Who was set back may join again at the next step already.
+            takes_one = bool(self._filling) or self._set_some_back
+            yield from self._decode(1 if takes_one else MANY_STEPS)
+
+    def _preempt(self) -> bool:
+        """Grant the cache of the next step; whether somebody had to give up the own for it."""
+        ledger, preempted = self.ledger, False
+        ledger.decoding_bytes = self.stepping.next_kv_bytes
+        while ledger.used_bytes > ledger.capacity_bytes:
+            self._set_back(next(row for row in reversed(self.live) if row not in self._over))
+            ledger.decoding_bytes = self.stepping.next_kv_bytes
+            preempted = True
+        return preempted
+
+    def _set_back(self, row: Row) -> None:
+        """*row* loses its cache and goes back to the head of the queue."""
+        del self.live[row]
+        if row in self._filling:
+            del self._filling[row]
+            self.ledger.free(row.request.index)
+        else:
+            self.stepping.drop(row)
+        self._let_go(row)
+        row.preemptions += 1
+        self.waiting.appendleft(row)
+
+    def _admit(self) -> bool:
+        """Take waiting requests into the batch, in order, while batching and cache allow.
+
+        Whether some of them need no prefill and decode at once.
+        """
+        if not self.waiting:
+            return False
+        room = self._batching.admits(len(self.live), self._max_batch)
+        joining: list[Row] = []
+        while self.waiting and room > 0 and self._grant(self.waiting[0], bool(joining)):
+            joining.append(self.waiting.popleft())
+            self.live[joining[-1]] = None
+            room -= 1
+        new = [row for row in joining if row.prepared is None]
+        if new:
+            prepared = self._preparation.prepare([row.request for row in new])
+            for row, own in zip(new, prepared, strict=True):
+                row.prepared, row.admitted_s = own, self.environment.now
+        for row in joining:
+            row.goal_tokens = row.tokens_before_next
+            cached = len(row.prefix) * row.request.prefix_block_tokens
+            row.filled_tokens = min(cached, row.goal_tokens)
+            row.cached_prefix_tokens += row.filled_tokens
+            if row.comes_filled:
+                row.filled_tokens, row.comes_filled = row.goal_tokens, False
+            self._filling[row] = None
+        ready = [row for row in joining if row.left_tokens <= 0]
+        self._fill(ready, [(0, 0, 0)] * len(ready))
+        return bool(ready)
+
+    def _grant(self, row: Row, others_join: bool) -> bool:
+        """Grant *row* the cache to be filled, if it fits."""
+        request = row.request
+        if self._engine.kv_admission == "finished":
+            tokens = request.total_tokens
+        else:
+            tokens = row.tokens_before_next if row.prepared else request.prompt_tokens
+        reserve = self._watermark_bytes if self.live or others_join else 0.0
+        self._hold_prefix(row)
+        n_bytes = self._held_bytes(tokens) - row.prefix_bytes
+        if self.ledger.fits(n_bytes + reserve):
+            self.ledger.allocate(request.index, n_bytes)
+            return True
+        self._let_go(row)
+        return False
+
+    def _hold_prefix(self, row: Row) -> None:
+        """Hold on to what the cache has of the row's prompt already."""
+        request = row.request
+        if not request.prefix or not self._engine.prefix_caching:
+            return
+        # At least one token is computed anew, so that there is something to sample from.
+        most = (request.prompt_tokens - 1) // request.prefix_block_tokens
+        row.prefix = self.ledger.prefixes.leading(request.prefix[:most])
+        row.prefix_bytes = self._prefix_bytes(row)
+        self.ledger.prefixes.hold(row.prefix)
+
+    def _prefix_bytes(self, row: Row) -> float:
+        return self._held_bytes(len(row.prefix) * row.request.prefix_block_tokens)
+
+    def _keep_prefix(self, row: Row) -> None:
+        """The whole blocks of a prompt that is filled stay for others."""
+        request = row.request
+        if not request.prefix or not self._engine.prefix_caching:
+            return
+        size = request.prefix_block_tokens
+        whole = min(request.prompt_tokens, row.goal_tokens) // size
+        for place in range(len(row.prefix), min(whole, len(request.prefix))):
+            ends = [self._held_bytes(count * size) for count in (place, place + 1)]
+            if not self.ledger.prefixes.add(request.prefix[place], ends[1] - ends[0]):
+                self.ledger.prefixes.hold(request.prefix[place : place + 1])
+        row.prefix = request.prefix[: max(whole, len(row.prefix))]
+        row.prefix_bytes = self._prefix_bytes(row)
+
+    def _let_go(self, row: Row) -> None:
+        self.ledger.prefixes.release(row.prefix)
+        row.prefix, row.prefix_bytes = (), 0.0
+
+    def _next_chunks(self, budget_tokens: int) -> list[Chunk]:
+        """What of each prompt that is being filled goes into the next forward."""
+        rows = list(self._filling)
+        taken = next_tokens(
+            [row.left_tokens for row in rows],
+            chunk_tokens=self._engine.prefill_chunk_tokens,
+            budget_tokens=budget_tokens,
+        )
+        return [
+            (tokens, row.filled_tokens, row.emits_at_end if tokens == row.left_tokens else 0)
+            for row, tokens in zip(rows, taken, strict=True)
+        ]
+
+    def _prefill(self) -> Generator[simpy.Event, Any, None]:
+        """One prefill forward."""
+        rows = list(self._filling)
+        chunks = self._next_chunks(self._engine.prefill_batch_tokens)
+        start_s = self.environment.now
+        seconds, query_tokens = self.stepping.prefill(tuple(chunks))
+        yield self.environment.timeout(seconds)
+        self.records.add_step(
+            start_s=start_s,
+            seconds=seconds,
+            rows=sum(tokens > 0 for tokens, _, _ in chunks),
+            query_tokens=query_tokens,
+            emitted_tokens=sum(first for _, _, first in chunks),
+            kv_used_bytes=self.ledger.used_bytes,
+            forwards=self._prefill_launches,
+            prefill=True,
+            replica=self.index,
+        )
+        self._fill(rows, chunks)
+
+    def _mixed(self) -> Generator[simpy.Event, Any, None]:
+        """A step of the rows that decode, with as many prompt tokens as the budget leaves."""
+        rows = list(self._filling)
+        budget = self._engine.prefill_batch_tokens - self.stepping.next_query_tokens
+        chunks = self._next_chunks(max(0, budget))
+        present = tuple(chunk for chunk in chunks if chunk[0])
+        if not present:
+            yield from self._decode(1)
+            return
+        step = self.stepping.mixed(present)
+        start_s = self.environment.now
+        yield self.environment.timeout(float(step.seconds[0]))
+        self.records.add_step(
+            start_s=start_s,
+            seconds=float(step.seconds[0]),
+            rows=int(step.rows[0]) + len(present),
+            query_tokens=int(step.query_tokens[0]) + sum(tokens for tokens, _, _ in present),
+            emitted_tokens=int(step.emitted_tokens[0]) + sum(first for _, _, first in present),
+            kv_used_bytes=self.ledger.used_bytes,
+            forwards=step.forwards,
+            prefill=False,
+            replica=self.index,
+        )
+        self.stepping.advance(np.array([self.environment.now]))
+        self._fill(rows, chunks)
+
+    def _fill(self, rows: list[Row], chunks: Sequence[Chunk]) -> None:
+        """*rows* have the tokens of *chunks* in the cache; those that are filled decode."""
+        for row, (count, _, _) in zip(rows, chunks, strict=True):
+            row.filled_tokens += count
+            row.prefill_forwards += count > 0
+            if row.left_tokens > 0:
+                continue
+            del self._filling[row]
+            if row.prefill_end_s is None:
+                row.prefill_end_s = self.environment.now
+            if self.hand_over is not None and row.position < row.schedule.n_steps:
+                del self.live[row]
+                row.comes_filled = True
+                self.hand_over(row)
+                continue
+            self.ledger.free(row.request.index)
+            self._keep_prefix(row)
+            self.stepping.start(row)
+
+    def _decode(self, most_steps: int) -> Generator[simpy.Event, Any, None]:
+        """Steps with the batch as it is, until somebody joins, leaves or lacks room."""
+        until_finish = self.stops_at_finish or not self._leaves_at_once or bool(self.waiting)
+        steps = self.stepping.upcoming(most_steps, until_finish=until_finish)
+        ledger = self.ledger
+        used_bytes = steps.kv_bytes + (ledger.used_bytes - ledger.decoding_bytes)
+        n_steps = len(used_bytes)
+        if self._can_overdraw and n_steps > 1 and used_bytes.max() > ledger.capacity_bytes:
+            n_steps = int((used_bytes > ledger.capacity_bytes).argmax())
+        clock_s = np.empty(n_steps + 1)
+        clock_s[0], clock_s[1:] = self.environment.now, steps.seconds[:n_steps]
+        clock_s.cumsum(out=clock_s)
+        n_steps = yield from self._sleep(clock_s[1:])
+        clock_s[n_steps] = self.environment.now
+        self.records.add_steps(
+            start_s=clock_s[:n_steps],
+            seconds=steps.seconds[:n_steps],
+            rows=steps.rows[:n_steps],
+            query_tokens=steps.query_tokens[:n_steps],
+            emitted_tokens=steps.emitted_tokens[:n_steps],
+            kv_used_bytes=used_bytes[:n_steps],
+            forwards=steps.forwards,
+            prefill=False,
+            replica=self.index,
+        )
+        ledger.decoding_bytes = float(steps.kv_bytes[n_steps - 1])
+        ledger.make_room()
+        self.stepping.advance(clock_s[1 : n_steps + 1])
+
+    def _sleep(self, ends_s: FloatArray) -> Generator[simpy.Event, Any, int]:
+        """Wait for the steps that end at *ends_s*; how many were taken before a newcomer came.
+
+        The one that is under way then is taken to its end.
+        """
+        environment, n_steps = self.environment, len(ends_s)
+        self._sleeps = n_steps > 1 and not self._batching.WAITS_FOR_BLOCKS
+        try:
+            yield environment.timeout(float(ends_s[-1]) - environment.now)
+        except simpy.Interrupt:
+            n_steps = int(ends_s.searchsorted(environment.now)) + 1
+            rest_s = float(ends_s[n_steps - 1]) - environment.now
+            if rest_s > 0:
+                yield environment.timeout(rest_s)
+        self._sleeps = False
+        return n_steps
+
+    def _leave(self) -> bool:
+        """Take finished requests out of the batch, as the batching policy says.
+
+        Whether somebody was waiting to be told.
+        """
+        self._over |= self.stepping.take_finished()
+        if not self._over:
+            return False
+        told = False
+        leaving = self._batching.leaves(len(self._over), len(self.live))
+        for row in list(self._over)[:leaving]:
+            over_s = self._over.pop(row)
+            del self.live[row]
+            self.stepping.leave(row)
+            self._let_go(row)
+            ran_on = self._leaves_at_once and not math.isnan(over_s)
+            self._finish(row, over_s if ran_on else self.environment.now)
+            told |= row.done is not None
+        self.ledger.decoding_bytes = self.stepping.next_kv_bytes
+        return told
+
+    def _finish(self, row: Row, finished_s: float) -> None:
+        own, request = row.own, row.request
+        # An answer that ends at once has nothing in it; it is told when it is over.
+        first_s, first_tokens, gaps_s = own.emissions(row.ends_s, row.prefill_end_s, finished_s)
+        record = RequestRecord(
+            request=request.index,
+            prompt_tokens=request.prompt_tokens,
+            output_tokens=request.output_tokens,
+            arrival_s=request.arrival_s,
+            admitted_s=row.admitted_s,
+            first_token_s=first_s,
+            finished_s=finished_s,
+            first_tokens=first_tokens,
+            decode_steps=own.schedule.n_steps,
+            forwards=own.forwards,
+            prefill_forwards=row.prefill_forwards,
+            prefill_emitted_tokens=own.schedule.prefill_emits_tokens,
+            replica=self.index,
+            preemptions=row.preemptions,
+            cached_prefix_tokens=row.cached_prefix_tokens,
+        )
+        self.records.add_request(record, gaps_s)
+        if row.done is not None:
+            row.done.succeed()

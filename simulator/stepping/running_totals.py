@@ -1,0 +1,71 @@
+"""RunningTotals: sums and maxima over the rows of a batch, for every step to come."""
+
+from typing import Final
+
+import numpy as np
+import numpy.typing as npt
+
+from simulator.batch_price import KV_BYTES, Terms
+
+FloatArray = npt.NDArray[np.float64]
+
+FIRST_STEPS: Final = 1024
+
+
+class RunningTotals:
+    """Columns over steps of the batch, from the present one on."""
+
+    def __init__(self, n_sums: int, n_maxima: int) -> None:
+        """Nobody takes part in any step."""
+        self._first = 0
+        """The step of column 0."""
+        self._sums = np.zeros((n_sums, FIRST_STEPS))
+        self._maxima = np.zeros((n_maxima, FIRST_STEPS))
+
+    def add(self, step: int, terms: Terms, kv_bytes: FloatArray) -> None:
+        """A row takes part with *terms*, and holds *kv_bytes*, from *step* on."""
+        n_steps = terms.sums.shape[1]
+        start = self._column(step, n_steps)
+        columns = slice(start, start + n_steps)
+        self._sums[:, columns] += terms.sums
+        self._sums[KV_BYTES, columns] += kv_bytes
+        np.maximum(
+            self._maxima[:, columns], terms.maxima, out=self._maxima[:, columns]
+        )
+
+    def over(self, step: int, n_steps: int) -> tuple[FloatArray, FloatArray]:
+        """(sums, maxima) of *n_steps* from *step* on: views that the next addition changes."""
+        start = self._column(step, n_steps)
+        columns = slice(start, start + n_steps)
+        return self._sums[:, columns], self._maxima[:, columns]
+
+    def kv_bytes(self, step: int) -> float:
+        """Cache held during *step*."""
+        return float(self._sums[KV_BYTES, self._column(step, 1)])
+
+    def clear(self) -> None:
+        """Nobody takes part any more."""
+        self._sums[:] = 0.0
+        self._maxima[:] = 0.0
+
+    def _column(self, step: int, n_steps: int) -> int:
+        """The column of *step*, once there is room for *n_steps* from it on.
+
+        Steps before the one that was asked for first are over, so their columns are used again.
+        """
+        column = step - self._first
+        size = self._sums.shape[1]
+        if column + n_steps > size:
+            larger = max(size, 2 * n_steps)
+            self._sums = _moved(self._sums, column, larger)
+            self._maxima = _moved(self._maxima, column, larger)
+            self._first, column = step, 0
+        return column
+
+
+def _moved(array: FloatArray, start: int, size: int) -> FloatArray:
+    """*array* from column *start* on as the first columns of one with *size* more than are left."""
+    kept = array[:, start:]
+    moved = np.zeros((len(array), kept.shape[1] + size))
+    moved[:, : kept.shape[1]] = kept
+    return moved

@@ -1,0 +1,23 @@
+"""Upcoming: the next steps of a batch, priced."""
+
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+
+FloatArray = npt.NDArray[np.float64]
+
+
+@dataclass(slots=True, eq=False)
+class Upcoming:
+    """Columns over the next steps, [steps]."""
+
+    seconds: FloatArray
+    rows: FloatArray
+    """Requests with queries in the step."""
+    query_tokens: FloatArray
+    emitted_tokens: FloatArray
+    kv_bytes: FloatArray
+    """Held by the rows that decode."""
+    forwards: int
+    """Launches of passes in each step."""

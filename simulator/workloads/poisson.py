@@ -1,0 +1,45 @@
+"""Poisson arrivals: gaps are exponential, the first from 0, as of many independent users."""
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from typing import Literal
+
+import simpy
+
+from simulator.load.arrival_times import renewal_times
+from simulator.load.generated import (
+    GeneratedLoad,
+    drive_generated,
+    generated_requests,
+    prepared_load,
+)
+from simulator.request import Request
+
+
+@dataclass(frozen=True, kw_only=True)
+class Parameters(GeneratedLoad):
+    """Requests that arrive independently of each other, *rate_per_s* in the mean."""
+
+    kind: Literal["poisson"] = "poisson"
+
+
+def prepared(parameters: Parameters) -> Parameters:
+    """*parameters* with what their files say; raises DocumentError."""
+    return prepared_load(parameters)
+
+
+def requests(parameters: Parameters, seed: int) -> Iterator[Request]:
+    """The requests in order of arrival, drawn as they are asked for."""
+    mean_s = 1 / parameters.rate_per_s
+    times = renewal_times(seed, lambda draws, n: draws.exponential(mean_s, n))
+    return generated_requests(parameters, seed, times)
+
+
+def drive(
+    environment: simpy.Environment,
+    parameters: Parameters,
+    seed: int,
+    submit: Callable[[Request], object],
+) -> None:
+    """Start the process that submits each request as it arrives."""
+    drive_generated(environment, requests(parameters, seed), submit)
