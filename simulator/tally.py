@@ -10,7 +10,7 @@ FloatArray = npt.NDArray[np.float64]
 IntArray = npt.NDArray[np.int64]
 
 PERCENTILES = (50, 90, 95, 99)
-MOST_EXACT = 2**20
+MOST_EXACT = 2**18
 """Values up to which percentiles are exact."""
 RELATIVE_ERROR = 1e-3
 """Of a percentile beyond that, for values from LEAST to MOST."""

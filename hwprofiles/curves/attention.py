@@ -1,7 +1,8 @@
 """Attention of a few or many queries per sequence over its keys and values."""
 
 from dataclasses import dataclass
-from typing import ClassVar, Literal
+from functools import cached_property
+from typing import ClassVar, Literal, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -157,9 +158,13 @@ class AttentionCurve:
 
     def _fixed_s(self, keys: FloatArray, out: FloatArray) -> None:
         """Launch and splitting, which grow with the longest sequence and nothing else."""
-        np.multiply(keys > 0, self.launch_s, out=out)
+        rates = self._rates
+        np.multiply(keys > rates.none, rates.launch_s, out)
         if self.split_s:
-            out -= self.split_s * np.expm1(keys / -self.split_kv_tokens)
+            split = np.divide(keys, rates.split_kv_tokens)
+            np.negative(split, split)
+            np.expm1(split, split)
+            out -= split * rates.split_s
 
     def time_of(self, sums: FloatArray, maxima: FloatArray) -> KernelTime:
         """Time of a kernel over a batch of these `row_terms`, [...]."""
@@ -174,10 +179,24 @@ class AttentionCurve:
         )
 
     def seconds_of(self, sums: FloatArray, maxima: FloatArray) -> FloatArray:
-        """The seconds of `time_of` alone, to rounding."""
-        memory, compute, waves, fixed = self._parts(sums, maxima)
+        """The seconds of `time_of` alone, to rounding, for arrays of at least one further axis."""
+        rates = self._rates
+        memory = np.divide(sums[0], rates.memory_bytes_per_s)
+        compute = np.maximum(sums[1], maxima[1])
+        np.divide(compute, rates.flop_per_s, compute)
+        waves = np.divide(sums[2], rates.multiprocessors)
+        np.ceil(waves, waves)
+        np.subtract(waves, rates.one, waves)
+        np.maximum(waves, rates.none, out=waves)
+        np.multiply(waves, rates.wave_s, waves)
         roof = p_norm_of_times(memory, compute, power=self.roof_power)
-        return fixed + p_norm_of_times(waves, roof, power=self.wave_power)
+        seconds: FloatArray = maxima[0] + p_norm_of_times(waves, roof, power=self.wave_power)
+        return seconds
+
+    @cached_property
+    def _rates(self) -> "_Rates":
+        own = [float(getattr(self, name)) for name in _Rates._fields[2:]]
+        return _Rates(*(np.asarray(number) for number in (0.0, 1.0, *own)))
 
     def _parts(
         self, sums: FloatArray, maxima: FloatArray
@@ -209,18 +228,19 @@ class AttentionCurve:
 
     def _tiles(self, rows: FloatArray) -> tuple[FloatArray, FloatArray]:
         """Tiles of *rows* of a KV head, and granules of rows that are multiplied in them."""
-        tiles = np.ceil(rows / self.tile_rows)
+        rates = self._rates
+        tiles = np.ceil(rows / rates.tile_rows)
         if self.row_granule == self.tile_rows:
             return tiles, tiles
         # Only a lone tile can be cut short; of several, the last is as large as the others.
-        whole = np.maximum(rows, tiles * ((tiles > 1) * self.tile_rows))
-        return tiles, np.ceil(whole / self.row_granule)
+        whole = np.maximum(rows, tiles * ((tiles > rates.one) * rates.tile_rows))
+        return tiles, np.ceil(whole / rates.row_granule)
 
     def _largest_tile(self, granules: FloatArray) -> FloatArray | float:
         """Rows that a tile of each sequence multiplies; any number where there are none."""
         if self.row_granule == self.tile_rows:
             return float(self.tile_rows)
-        return np.minimum(self.row_granule * granules, self.tile_rows)
+        return np.minimum(self._rates.row_granule * granules, self._rates.tile_rows)
 
     def _seen(
         self, granules: FloatArray, keys: FloatArray, *, queries_per_row: HeadCount
@@ -232,6 +252,22 @@ class AttentionCurve:
             step = self.row_granule * queries_per_row
             seen = seen - (step / 2.0) * granules * (granules - 1.0)
         return seen
+
+
+class _Rates(NamedTuple):
+    """Constants of a curve as arrays, which cost half of what numbers do beside short arrays."""
+
+    none: FloatArray
+    one: FloatArray
+    tile_rows: FloatArray
+    row_granule: FloatArray
+    multiprocessors: FloatArray
+    launch_s: FloatArray
+    split_s: FloatArray
+    split_kv_tokens: FloatArray
+    wave_s: FloatArray
+    memory_bytes_per_s: FloatArray
+    flop_per_s: FloatArray
 
 
 def present_sequences(

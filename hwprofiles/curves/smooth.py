@@ -32,8 +32,12 @@ def p_norm_of_times(first: FloatArray, second: FloatArray, *, power: float) -> F
         return p_norm(first, second, power=power)
     if power == PYTHAGOREAN_POWER:
         return np.hypot(first, second)
-    direct: FloatArray = (first**power + second**power) ** (1.0 / power)
-    return direct
+    # Powers as arrays: numbers take longer beside short arrays than the powers themselves.
+    exponent = np.asarray(power)
+    total = np.power(first, exponent)
+    total += np.power(second, exponent)
+    root: FloatArray = np.power(total, np.asarray(1.0 / power))
+    return root
 
 
 def outside_domain(domain: Domain, values: Mapping[str, npt.ArrayLike]) -> list[str]:
