@@ -82,7 +82,7 @@ class BatchPrice:
             by_sum[self.n_sums + LOGITS] = rates.logit_s[self._chunk_pass]
         return rates.step_s, by_sum if by_sum.any() else None
 
-    @property
+    @cached_property
     def forwards(self) -> int:
         """Launches of passes in a step."""
         return sum(p.launches for p in self._passes)

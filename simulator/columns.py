@@ -2,7 +2,7 @@
 
 from bisect import bisect_right
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import fields
+from operator import attrgetter
 from typing import Any, Generic, TypeVar, overload
 
 import numpy as np
@@ -19,14 +19,16 @@ TYPES = {"int": np.int64, "float": np.float64, "bool": np.bool_, "str": np.objec
 class Columns(Sequence[Record], Generic[Record]):
     """Grows at its end; reads as a sequence of *kind*, or one column at a time.
 
-    *kind* is a dataclass whose fields are int, float, bool or str. Whole numbers lie in as few
+    *kind* is a dataclass or named tuple whose fields, of which there are several, are int, float, bool or str. Whole numbers lie in as few
     bytes as those of their chunk need.
     """
 
     def __init__(self, kind: type[Record], records: Sequence[Record] = ()) -> None:
         """Start with *records*."""
         self._kind = kind
-        self.types: dict[str, type[Any]] = {f.name: _array_type(f.type) for f in fields(kind)}  # type: ignore[arg-type]
+        self.types: dict[str, type[Any]] = {
+            name: _array_type(annotation) for name, annotation in kind.__annotations__.items()
+        }
         """Numpy's type of each column."""
         self._chunks: list[dict[str, Array]] = []
         self._ends: list[int] = []
@@ -64,9 +66,10 @@ class Columns(Sequence[Record], Generic[Record]):
     def _pack(self) -> None:
         if not self._pending:
             return
+        values = zip(*map(attrgetter(*self.types), self._pending), strict=True)
         packed = {
-            name: _narrow(np.array([getattr(r, name) for r in self._pending], dtype=kind))
-            for name, kind in self.types.items()
+            name: _narrow(np.array(column, dtype=kind))
+            for (name, kind), column in zip(self.types.items(), values, strict=True)
         }
         rows = len(self._pending)
         self._pending.clear()

@@ -55,7 +55,7 @@ class Cluster:
         prefills = split.prefill_replicas if split else 0
         self._fillers = [self._replica(len(self._decoders) + each) for each in range(prefills)]
         for filler in self._fillers:
-            filler.hand_over = self._link(filler)
+            filler.hand_over, filler.runs_ahead = self._link(filler), False
 
     @property
     def replicas(self) -> tuple[Replica, ...]:
@@ -73,6 +73,8 @@ class Cluster:
             self._records,
             index=index,
             stops_at_finish=scenario.workload.is_closed or is_watched,
+            runs_ahead=not scenario.workload.is_closed,
+            has_no_others=scenario.parallel.dp == 1 and scenario.disaggregation is None,
         )
 
     def submit(self, request: Request) -> simpy.Event:

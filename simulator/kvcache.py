@@ -23,9 +23,14 @@ class KvLedger:
     _filling_bytes: float = 0.0
 
     @property
+    def other_bytes(self) -> float:
+        """Bytes in use now, but for those of requests that decode."""
+        return self._filling_bytes + self.prefixes.used_bytes
+
+    @property
     def used_bytes(self) -> float:
         """Bytes in use now: everything but prefix blocks that nobody uses."""
-        return self._filling_bytes + self.decoding_bytes + self.prefixes.used_bytes
+        return self.other_bytes + self.decoding_bytes
 
     @property
     def free_bytes(self) -> float:

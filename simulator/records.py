@@ -1,7 +1,8 @@
 """Records of a run: one per request, one per step, and what is counted as they come in."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass, fields
+from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -13,11 +14,10 @@ from simulator.timeline import Timeline
 FloatArray = npt.NDArray[np.float64]
 IntArray = npt.NDArray[np.int64]
 
-BUFFER_STEPS = 4096
+BUFFER_STEPS = 8192
 
 
-@dataclass(frozen=True)
-class RequestRecord:
+class RequestRecord(NamedTuple):
     """What happened to one request; times are seconds of the simulated clock."""
 
     request: int
@@ -69,7 +69,8 @@ class StepRecord:
     replica: int = 0
 
 
-STEP_FIELDS = tuple(f.name for f in fields(StepRecord))
+BLOCK = ("start_s", "seconds", "rows", "query_tokens", "emitted_tokens", "kv_used_bytes")
+"""What differs from step to step, in the order in which blocks of steps have it."""
 
 
 class RunRecords:
@@ -88,7 +89,8 @@ class RunRecords:
         self._steps = Columns(StepRecord)
         self._timeline = Timeline()
         self._step_latency_s = Tally()
-        self._buffer = np.empty((len(STEP_FIELDS), BUFFER_STEPS))
+        self._blocks: list[tuple[FloatArray, int, bool, int]] = []
+        """Steps that were told and are not counted yet, with what is one number for all of them."""
         self._buffered = 0
 
     @property
@@ -114,34 +116,12 @@ class RunRecords:
         self.requests.append(record)
         self.emission_gaps_s.add(emission_gaps_s)
 
-    def add_step(  # noqa: PLR0913 (the fields of a StepRecord)
-        self,
-        *,
-        start_s: float,
-        seconds: float,
-        rows: int,
-        query_tokens: int,
-        emitted_tokens: int,
-        kv_used_bytes: float,
-        forwards: int,
-        prefill: bool,
-        replica: int = 0,
-    ) -> None:
-        """One step of a replica."""
-        if self._buffered == BUFFER_STEPS:
+    def add_block(self, steps: FloatArray, *, forwards: int, prefill: bool, replica: int) -> None:
+        """Consecutive steps of a replica: *steps* is [BLOCK, steps], and is kept, not copied."""
+        self._blocks.append((steps, forwards, prefill, replica))
+        self._buffered += steps.shape[1]
+        if self._buffered >= BUFFER_STEPS:
             self._flush()
-        self._buffer[:, self._buffered] = (
-            start_s,
-            seconds,
-            prefill,
-            rows,
-            query_tokens,
-            emitted_tokens,
-            forwards,
-            kv_used_bytes,
-            replica,
-        )
-        self._buffered += 1
 
     def add_steps(  # noqa: PLR0913 (the fields of a StepRecord)
         self,
@@ -157,40 +137,19 @@ class RunRecords:
         replica: int = 0,
     ) -> None:
         """Consecutive steps of a replica, [steps] each; what is one number is every step's."""
-        values = (
-            start_s,
-            seconds,
-            prefill,
-            rows,
-            query_tokens,
-            emitted_tokens,
-            forwards,
-            kv_used_bytes,
-            replica,
-        )
-        if len(seconds) <= BUFFER_STEPS:
-            self._buffer_steps(values, len(seconds))
-            return
-        for begin in range(0, len(seconds), BUFFER_STEPS):
-            end = min(begin + BUFFER_STEPS, len(seconds))
-            part = [v[begin:end] if isinstance(v, np.ndarray) else v for v in values]
-            self._buffer_steps(part, end - begin)
-
-    def _buffer_steps(self, values: Sequence[FloatArray | IntArray | float], n_steps: int) -> None:
-        if self._buffered + n_steps > BUFFER_STEPS:
-            self._flush()
-        end = self._buffered + n_steps
-        for row, value in zip(self._buffer[:, self._buffered : end], values, strict=True):
-            row[:] = value
-        self._buffered = end
+        columns = (start_s, seconds, rows, query_tokens, emitted_tokens, kv_used_bytes)
+        block = np.array(columns, dtype=np.float64)
+        self.add_block(block, forwards=forwards, prefill=prefill, replica=replica)
 
     def _flush(self) -> None:
         """Count what is in the buffer, and keep it when steps are kept."""
         if not self._buffered:
             return
-        block = self._buffer[:, : self._buffered].copy()
-        self._buffered = 0
-        steps = dict(zip(STEP_FIELDS, block, strict=True))
+        blocks, self._blocks, self._buffered = self._blocks, [], 0
+        steps = dict(zip(BLOCK, np.concatenate([each[0] for each in blocks], axis=1), strict=True))
+        lengths = [each[0].shape[1] for each in blocks]
+        for place, name in enumerate(("forwards", "prefill", "replica"), start=1):
+            steps[name] = np.repeat([float(each[place]) for each in blocks], lengths)
         self._timeline.add(steps)
         self._step_latency_s.add(steps["seconds"][steps["prefill"] == 0])
         if self.keep_steps:

@@ -13,7 +13,7 @@ from simulator.deployment import Deployment
 from simulator.kvcache import KvLedger
 from simulator.prepared import Preparation
 from simulator.prompts import Chunk, emitting, next_tokens, prefill_passes
-from simulator.records import RejectedRecord, RequestRecord, RunRecords
+from simulator.records import BLOCK, RejectedRecord, RequestRecord, RunRecords
 from simulator.request import Request
 from simulator.row import Row
 from simulator.step_cost import CostAccount
@@ -42,6 +42,11 @@ class Replica:
     index: int = 0
     stops_at_finish: bool = True
     """Whether somebody must know of a finish when it happens."""
+    runs_ahead: bool = False
+    """Whether the replica need not wait for the clock where nothing else happens meanwhile, since
+    nobody waits for what it does."""
+    has_no_others: bool = False
+    """Whether there is no other replica."""
     hand_over: Callable[[Row], None] | None = None
     """Takes rows whose prompts are filled to another replica; None where they decode here."""
     waiting: deque[Row] = field(default_factory=deque)
@@ -68,8 +73,14 @@ class Replica:
         self._held: dict[int, float] = {}
         self._prefill_launches = len(prefill_passes(deployment, [(1, 0, 0)])[0])
         self._watermark_bytes = self._engine.kv_watermark * self.ledger.capacity_bytes
+        self._now = 0.0
         self._arrival = self.environment.event()
         self._process = self.environment.process(self._run())
+
+    @property
+    def is_alone(self) -> bool:
+        """Whether whatever happens next is a request for this replica."""
+        return self.runs_ahead and self.has_no_others
 
     @property
     def account(self) -> CostAccount:
@@ -148,7 +159,7 @@ class Replica:
                 told = self._leave()
                 if not self.waiting and not self.live:
                     yield self._something_new()
-                    told = True
+                    self._now, told = self.environment.now, True
                 if told:
                     # Whoever acts at this very instant does so first, such as users whose requests
                     # finished and who send their next ones.
@@ -160,8 +171,18 @@ class Replica:
                 if not self.live:
                     # Caches on their way to other replicas leave no room yet.
                     yield self._something_new()
+                    self._now = self.environment.now
                     continue
             yield from self._iterate()
+
+    def _until(self, time_s: float) -> Generator[simpy.Event, Any, None]:
+        """Be at *time_s*: at once, where nothing else happens before."""
+        environment = self.environment
+        if self.runs_ahead and time_s < environment.peek():
+            self._now = time_s
+            return
+        yield environment.timeout(time_s - environment.now)
+        self._now = environment.now
 
     def _something_new(self) -> simpy.Event:
         """Happens when a request arrives or a cache has left."""
@@ -185,6 +206,8 @@ class Replica:
 
     def _preempt(self) -> bool:
         """Grant the cache of the next step; whether somebody had to give up the own for it."""
+        if not (self._can_overdraw or self.waiting or self._filling):
+            return False
         ledger, preempted = self.ledger, False
         ledger.decoding_bytes = self.stepping.next_kv_bytes
         while ledger.used_bytes > ledger.capacity_bytes:
@@ -222,7 +245,7 @@ class Replica:
         if new:
             prepared = self._preparation.prepare([row.request for row in new])
             for row, own in zip(new, prepared, strict=True):
-                row.prepared, row.admitted_s = own, self.environment.now
+                row.prepared, row.admitted_s = own, self._now
         for row in joining:
             row.goal_tokens = row.tokens_before_next
             cached = len(row.prefix) * row.request.prefix_block_tokens
@@ -300,20 +323,10 @@ class Replica:
         """One prefill forward."""
         rows = list(self._filling)
         chunks = self._next_chunks(self._engine.prefill_batch_tokens)
-        start_s = self.environment.now
+        start_s = self._now
         seconds, query_tokens = self.stepping.prefill(tuple(chunks))
-        yield self.environment.timeout(seconds)
-        self.records.add_step(
-            start_s=start_s,
-            seconds=seconds,
-            rows=sum(tokens > 0 for tokens, _, _ in chunks),
-            query_tokens=query_tokens,
-            emitted_tokens=sum(first for _, _, first in chunks),
-            kv_used_bytes=self.ledger.used_bytes,
-            forwards=self._prefill_launches,
-            prefill=True,
-            replica=self.index,
-        )
+        yield from self._until(start_s + seconds)
+        self._record_one(start_s, seconds, chunks, (0, query_tokens, 0), self._prefill_launches)
         self._fill(rows, chunks)
 
     def _mixed(self) -> Generator[simpy.Event, Any, None]:
@@ -326,21 +339,35 @@ class Replica:
             yield from self._decode(1)
             return
         step = self.stepping.mixed(present)
-        start_s = self.environment.now
-        yield self.environment.timeout(float(step.seconds[0]))
-        self.records.add_step(
-            start_s=start_s,
-            seconds=float(step.seconds[0]),
-            rows=int(step.rows[0]) + len(present),
-            query_tokens=int(step.query_tokens[0]) + sum(tokens for tokens, _, _ in present),
-            emitted_tokens=int(step.emitted_tokens[0]) + sum(first for _, _, first in present),
-            kv_used_bytes=self.ledger.used_bytes,
-            forwards=step.forwards,
-            prefill=False,
-            replica=self.index,
-        )
-        self.stepping.advance(np.array([self.environment.now]))
+        start_s, seconds = self._now, float(step.seconds[0])
+        yield from self._until(start_s + seconds)
+        alive, query_tokens, emitted = step.counts[:, 0].tolist()
+        query_tokens += sum(tokens for tokens, _, _ in present)
+        counts = alive, query_tokens, emitted
+        self._record_one(start_s, seconds, chunks, counts, step.forwards, prefill=False)
+        self.stepping.advance(np.array([self._now]))
         self._fill(rows, chunks)
+
+    def _record_one(  # noqa: PLR0913 (what a step is)
+        self,
+        start_s: float,
+        seconds: float,
+        chunks: Sequence[Chunk],
+        counts: tuple[float, float, float],
+        forwards: int,
+        *,
+        prefill: bool = True,
+    ) -> None:
+        """A step with *chunks*; *counts* are rows and output tokens without them, query tokens with."""
+        alive, query_tokens, emitted = counts
+        for tokens, _, first in chunks:
+            alive += tokens > 0
+            emitted += first
+        used_bytes = self.ledger.used_bytes
+        step = np.array((start_s, seconds, alive, query_tokens, emitted, used_bytes))
+        self.records.add_block(
+            step[:, None], forwards=forwards, prefill=prefill, replica=self.index
+        )
 
     def _fill(self, rows: list[Row], chunks: Sequence[Chunk]) -> None:
         """*rows* have the tokens of *chunks* in the cache; those that are filled decode."""
@@ -351,7 +378,7 @@ class Replica:
                 continue
             del self._filling[row]
             if row.prefill_end_s is None:
-                row.prefill_end_s = self.environment.now
+                row.prefill_end_s = self._now
             if self.hand_over is not None and row.position < row.schedule.n_steps:
                 del self.live[row]
                 row.comes_filled = True
@@ -364,31 +391,33 @@ class Replica:
     def _decode(self, most_steps: int) -> Generator[simpy.Event, Any, None]:
         """Steps with the batch as it is, until somebody joins, leaves or lacks room."""
         until_finish = self.stops_at_finish or not self._leaves_at_once or bool(self.waiting)
-        steps = self.stepping.upcoming(most_steps, until_finish=until_finish)
-        ledger = self.ledger
-        used_bytes = steps.kv_bytes + (ledger.used_bytes - ledger.decoding_bytes)
-        n_steps = len(used_bytes)
+        start_s = self._now
+        change_s = self.environment.peek() if self.is_alone else math.inf
+        steps = self.stepping.upcoming(
+            most_steps, until_finish=until_finish, quiet_s=change_s - start_s
+        )
+        ledger, n_steps = self.ledger, len(steps.seconds)
+        block = np.empty((len(BLOCK), n_steps))
+        used_bytes = np.add(steps.kv_bytes, ledger.other_bytes, out=block[5])
         if self._can_overdraw and n_steps > 1 and used_bytes.max() > ledger.capacity_bytes:
             n_steps = int((used_bytes > ledger.capacity_bytes).argmax())
         clock_s = np.empty(n_steps + 1)
-        clock_s[0], clock_s[1:] = self.environment.now, steps.seconds[:n_steps]
+        clock_s[0], clock_s[1:] = start_s, steps.seconds[:n_steps]
         clock_s.cumsum(out=clock_s)
-        n_steps = yield from self._sleep(clock_s[1:])
-        clock_s[n_steps] = self.environment.now
-        self.records.add_steps(
-            start_s=clock_s[:n_steps],
-            seconds=steps.seconds[:n_steps],
-            rows=steps.rows[:n_steps],
-            query_tokens=steps.query_tokens[:n_steps],
-            emitted_tokens=steps.emitted_tokens[:n_steps],
-            kv_used_bytes=used_bytes[:n_steps],
-            forwards=steps.forwards,
-            prefill=False,
-            replica=self.index,
-        )
+        ends_s = clock_s[1:]
+        if ends_s[-1] > change_s and not self._batching.WAITS_FOR_BLOCKS:
+            n_steps = int(ends_s.searchsorted(change_s)) + 1
+            ends_s = ends_s[:n_steps]
+        n_steps = yield from self._sleep(ends_s)
+        ends_s = ends_s[:n_steps]
+        ends_s[-1] = self._now
+        block = block[:, :n_steps]
+        block[0], block[1] = clock_s[:n_steps], steps.seconds[:n_steps]
+        block[2:5] = steps.counts[:, :n_steps]
+        self.records.add_block(block, forwards=steps.forwards, prefill=False, replica=self.index)
         ledger.decoding_bytes = float(steps.kv_bytes[n_steps - 1])
         ledger.make_room()
-        self.stepping.advance(clock_s[1 : n_steps + 1])
+        self.stepping.advance(ends_s)
 
     def _sleep(self, ends_s: FloatArray) -> Generator[simpy.Event, Any, int]:
         """Wait for the steps that end at *ends_s*; how many were taken before a newcomer came.
@@ -396,14 +425,15 @@ class Replica:
         The one that is under way then is taken to its end.
         """
         environment, n_steps = self.environment, len(ends_s)
-        self._sleeps = n_steps > 1 and not self._batching.WAITS_FOR_BLOCKS
+        # Whoever is alone knew when the next one comes.
+        is_cuttable = not (self.is_alone or self._batching.WAITS_FOR_BLOCKS)
+        self._sleeps = n_steps > 1 and is_cuttable
         try:
-            yield environment.timeout(float(ends_s[-1]) - environment.now)
+            yield from self._until(float(ends_s[-1]))
         except simpy.Interrupt:
             n_steps = int(ends_s.searchsorted(environment.now)) + 1
-            rest_s = float(ends_s[n_steps - 1]) - environment.now
-            if rest_s > 0:
-                yield environment.timeout(rest_s)
+            yield environment.timeout(max(0.0, float(ends_s[n_steps - 1]) - environment.now))
+            self._now = environment.now
         self._sleeps = False
         return n_steps
 
@@ -423,9 +453,10 @@ class Replica:
             self.stepping.leave(row)
             self._let_go(row)
             ran_on = self._leaves_at_once and not math.isnan(over_s)
-            self._finish(row, over_s if ran_on else self.environment.now)
+            self._finish(row, over_s if ran_on else self._now)
             told |= row.done is not None
-        self.ledger.decoding_bytes = self.stepping.next_kv_bytes
+        if not self.live:
+            self.ledger.decoding_bytes = 0.0
         return told
 
     def _finish(self, row: Row, finished_s: float) -> None:

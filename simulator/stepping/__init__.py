@@ -45,8 +45,12 @@ class Stepping(Protocol):
     def leave(self, row: Row) -> None:
         """Take out a row that is over."""
 
-    def upcoming(self, most_steps: int, *, until_finish: bool) -> Upcoming:
-        """The next steps of the batch as it is, at least one, at most until a row is over."""
+    def upcoming(self, most_steps: int, *, until_finish: bool, quiet_s: float) -> Upcoming:
+        """The next steps of the batch as it is, at least one.
+
+        At most until a row is over where *until_finish*. After *quiet_s* something happens that may
+        change the batch, so that later steps are not worth pricing.
+        """
 
     def advance(self, ends_s: FloatArray) -> None:
         """As many steps as *ends_s* were taken, and ended then."""

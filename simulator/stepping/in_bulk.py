@@ -15,7 +15,7 @@ from simulator.deployment import Deployment
 from simulator.prompts import Chunk
 from simulator.row import Row
 from simulator.schedule import N_LOADS
-from simulator.stepping.priced_in_bulk import PricedInBulk
+from simulator.stepping.priced_in_bulk import Columns, PricedInBulk
 from simulator.stepping.running_totals import RunningTotals
 from simulator.stepping.step_ends import StepEnds
 from simulator.stepping.upcoming import FloatArray, Upcoming
@@ -45,6 +45,8 @@ class InBulk(PricedInBulk):
         self._step_ends = StepEnds()
         self._finished: dict[Row, float] = {}
         self._ahead = LEAST_STEPS
+        self._step_s = 1.0
+        """What a step took last."""
 
     @property
     def is_empty(self) -> bool:
@@ -119,20 +121,27 @@ class InBulk(PricedInBulk):
         """Take out a row that is over."""
         self._over.pop(row, None)
 
-    def upcoming(self, most_steps: int, *, until_finish: bool) -> Upcoming:
+    def upcoming(self, most_steps: int, *, until_finish: bool, quiet_s: float) -> Upcoming:
         """The next steps of the batch as it is."""
-        n_steps = min(most_steps, self._ahead, self._last_end - self._step)
+        ahead = self._ahead
+        if quiet_s < ahead * self._step_s:
+            # The step that is under way by then, and one more where steps become shorter.
+            ahead = int(quiet_s / self._step_s) + 2
+        n_steps = min(most_steps, ahead, self._last_end - self._step)
         if until_finish:
             n_steps = min(n_steps, self._ends[0][0] - self._step)
-        return self.priced(*self._next(n_steps))
+        steps = self.priced(*self._next(n_steps))
+        self._step_s = float(steps.seconds[0])
+        return steps
 
-    def _next(self, n_steps: int) -> tuple[FloatArray, FloatArray]:
+    def _next(self, n_steps: int) -> Columns:
+        """Sums and maxima of the next steps; copies, since the totals go on changing."""
         if self._totals is None:
             message = "no row has a step to take"
             raise RuntimeError(message)
         sums, maxima = self._totals.over(self._step, n_steps)
         if not self._over:
-            return sums, maxima
+            return sums.copy(), maxima.copy()
         riders = [self._last_terms(row) for row in self._over]
         sums = sums + np.sum([terms.sums for terms in riders], axis=0)
         largest = np.max([terms.maxima for terms in riders], axis=0)

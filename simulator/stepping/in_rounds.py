@@ -68,7 +68,13 @@ class InRounds(PricedInBulk):
         """Take out a row that is over."""
         self.drop(row)
 
-    def upcoming(self, most_steps: int, *, until_finish: bool) -> Upcoming:  # noqa: ARG002 (the interface)
+    def upcoming(
+        self,
+        most_steps: int,  # noqa: ARG002 (the interface)
+        *,
+        until_finish: bool,  # noqa: ARG002 (the interface)
+        quiet_s: float,  # noqa: ARG002 (the interface)
+    ) -> Upcoming:
         """The next round, whole."""
         return self.priced(*self._next())
 

@@ -118,7 +118,13 @@ class OneByOne:
         for place in self._places.values():
             place.begin_round(waits=self._waits)
 
-    def upcoming(self, most_steps: int, *, until_finish: bool) -> Upcoming:  # noqa: ARG002 (the interface)
+    def upcoming(
+        self,
+        most_steps: int,  # noqa: ARG002 (the interface)
+        *,
+        until_finish: bool,  # noqa: ARG002 (the interface)
+        quiet_s: float,  # noqa: ARG002 (the interface)
+    ) -> Upcoming:
         """The next step."""
         return self._priced(None, 0)
 
@@ -143,9 +149,7 @@ class OneByOne:
         query = loads[:, QUERY].sum(axis=(0, 2))
         return Upcoming(
             seconds=cost.seconds,
-            rows=np.array([float((query > 0).sum())]),
-            query_tokens=np.array([float(query.sum())]),
-            emitted_tokens=np.array([float(sum(emitted))]),
+            counts=np.array([[(query > 0).sum()], [query.sum()], [sum(emitted)]], dtype=float),
             kv_bytes=np.array([sum(place.held_bytes for place in places)]),
             forwards=sum(p.launches for p in passes),
         )

@@ -82,9 +82,7 @@ class PricedInBulk:
         seconds = self._decode.seconds(*self._next_columns)
         return Upcoming(
             seconds=seconds,
-            rows=sums[LIVE_ROWS],
-            query_tokens=sums[QUERY_TOKENS],
-            emitted_tokens=sums[EMITTED_TOKENS],
+            counts=sums[LIVE_ROWS : EMITTED_TOKENS + 1],
             kv_bytes=sums[KV_BYTES],
             forwards=self._decode.forwards,
         )
@@ -95,8 +93,7 @@ class PricedInBulk:
             message = "no step was priced"
             raise RuntimeError(message)
         sums, maxima = self._next_columns
-        # Copies: the totals that they are a part of go on changing.
-        self._note(self._decode, (sums[:, :n_steps].copy(), maxima[:, :n_steps].copy()))
+        self._note(self._decode, (sums[:, :n_steps], maxima[:, :n_steps]))
         return bool(n_steps == sums.shape[1])
 
     def prefill(self, chunks: tuple[Chunk, ...]) -> tuple[float, int]:

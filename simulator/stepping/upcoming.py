@@ -13,10 +13,8 @@ class Upcoming:
     """Columns over the next steps, [steps]."""
 
     seconds: FloatArray
-    rows: FloatArray
-    """Requests with queries in the step."""
-    query_tokens: FloatArray
-    emitted_tokens: FloatArray
+    counts: FloatArray
+    """[3, steps]: requests with queries in the step, their query tokens, tokens that come out."""
     kv_bytes: FloatArray
     """Held by the rows that decode."""
     forwards: int
