@@ -1,6 +1,6 @@
 """Cost of simulating a served load: processor time and memory, and how they grow.
 
-Run with `python -m benchmarks.serve` in the repository; it takes one core, a few minutes. Every case
+Run with `python -m benchmarks.serve` in the repository; it takes one core, minutes. Every case
 is a process of its own, so that its peak memory is its own; time is the processor's, from the
 scenario's document to the summary, imports left out. The baseline, in the same run, is the plain
 loop that looks at every row at every step (`one_by_one`), which tests hold to the same records.
@@ -42,7 +42,7 @@ PAGE_BYTES = 1024.0
 Case = tuple[str, dict[str, Any], bool]
 
 
-def with_load(**changes: Any) -> dict[str, Any]:
+def with_load(**changes: object) -> dict[str, Any]:
     """The scenario under another load."""
     return SCENARIO | {"workload": LOAD | changes}
 
@@ -59,7 +59,11 @@ def cases(*, whole: bool) -> list[Case]:
         ("10,000 at 16 per second", with_load(rate_per_s=16.0), False),
         ("10,000 at 20 per second, overloaded", with_load(rate_per_s=20.0), False),
         ("10,000 of 64 tokens out", with_load(output_tokens=64), False),
-        ("10,000 of 1,024 tokens out, 4 per second", with_load(output_tokens=1024, rate_per_s=4.0), False),
+        (
+            "10,000 of 1,024 tokens out, 4 per second",
+            with_load(output_tokens=1024, rate_per_s=4.0),
+            False,
+        ),
         ("10,000 on vllm (mixed, growing)", SCENARIO | {"engine": "vllm"}, False),
         ("10,000 over 4 replicas", with_load(rate_per_s=32.0) | {"parallel": {"dp": 4}}, False),
         (
@@ -97,7 +101,9 @@ def visited(scenario: dict[str, Any], *, plain: bool) -> dict[str, float]:
     command = [sys.executable, "-m", "benchmarks.serve", "--visit", json.dumps(scenario)]
     if plain:
         command.append("--plain")
-    answer = subprocess.run(command, check=True, capture_output=True, text=True)
+    answer = subprocess.run(  # noqa: S603 (this very file)
+        command, check=True, capture_output=True, text=True
+    )
     found: dict[str, float] = json.loads(answer.stdout)
     return found
 

@@ -62,7 +62,7 @@ def _body(stack: Stack, placement: Placement) -> float:
 def sequence_bytes(
     tokens: npt.ArrayLike, model: ModelSpec, placement: Placement, drafter: Drafter | None
 ) -> Any:  # noqa: ANN401 (a number for a number, an array for an array)
-    """Cache bytes of a sequence on each GPU, the drafter's cache included, in the shape of *tokens*."""
+    """Cache bytes of a sequence on each GPU, the drafter's included, in the shape of *tokens*."""
     stacks: list[Stack] = [model] if drafter is None else [model, drafter]
     element = placement.precision.kv_bytes
     return sum(

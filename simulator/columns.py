@@ -19,8 +19,8 @@ TYPES = {"int": np.int64, "float": np.float64, "bool": np.bool_, "str": np.objec
 class Columns(Sequence[Record], Generic[Record]):
     """Grows at its end; reads as a sequence of *kind*, or one column at a time.
 
-    *kind* is a dataclass or named tuple whose fields, of which there are several, are int, float, bool or str. Whole numbers lie in as few
-    bytes as those of their chunk need.
+    *kind* is a dataclass or named tuple whose fields, of which there are several, are int, float,
+    bool or str. Whole numbers lie in as few bytes as those of their chunk need.
     """
 
     def __init__(self, kind: type[Record], records: Sequence[Record] = ()) -> None:

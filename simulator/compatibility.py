@@ -29,9 +29,7 @@ def check_batch_sharing(
         findings.add("decode.batching", f"{rule} decode.trace")
 
 
-def served(
-    engine: EngineProfile, parts: dict[str, Any], findings: Findings
-) -> EngineProfile:
+def served(engine: EngineProfile, parts: dict[str, Any], findings: Findings) -> EngineProfile:
     """*engine* with what the scenario sets otherwise, as far as that goes together."""
     choice = parts.get("serving")
     if choice is None:

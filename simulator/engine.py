@@ -90,7 +90,9 @@ class Cluster:
         if len(among) == 1:
             return among[0]
         turn, self._turns[fills] = self._turns[fills], self._turns[fills] + 1
-        loads = [replica.load for replica in among] if self._router.READS_LOADS else [0] * len(among)
+        loads = (
+            [replica.load for replica in among] if self._router.READS_LOADS else [0] * len(among)
+        )
         return among[self._router.choose(loads, request, turn)]
 
     def _link(self, filler: Replica) -> Any:  # noqa: ANN401 (a function)

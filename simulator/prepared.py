@@ -106,7 +106,9 @@ class Preparation:
             held = np.full(schedule.n_steps, deployment.held_bytes(total))
         else:
             held = deployment.held_bytes(_cached_tokens(schedule, total))
-        return Prepared(schedule, held, float(held[-1]) if len(held) else deployment.held_bytes(total))
+        return Prepared(
+            schedule, held, float(held[-1]) if len(held) else deployment.held_bytes(total)
+        )
 
 
 def _cached_tokens(schedule: Schedule, most_tokens: int) -> IntArray:

@@ -39,9 +39,7 @@ def emitting(chunks: Sequence[Chunk]) -> int:
     return sum(first > 0 for _, _, first in chunks)
 
 
-def prefill_passes(
-    deployment: Deployment, chunks: Sequence[Chunk]
-) -> tuple[list[Pass], IntArray]:
+def prefill_passes(deployment: Deployment, chunks: Sequence[Chunk]) -> tuple[list[Pass], IntArray]:
     """The target's pass, and the drafter's, which takes in the target's features; loads of both.
 
     Loads are [passes, 6, chunks, 1].

@@ -1,6 +1,5 @@
 """Records of a run: one per request, one per step, and what is counted as they come in."""
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 

@@ -10,9 +10,10 @@ import numpy as np
 import simpy
 
 from simulator.deployment import Deployment
+from simulator.grants import Grants
 from simulator.kvcache import KvLedger
 from simulator.prepared import Preparation
-from simulator.prompts import Chunk, emitting, next_tokens, prefill_passes
+from simulator.prompts import Chunk, next_tokens, prefill_passes
 from simulator.records import BLOCK, RejectedRecord, RequestRecord, RunRecords
 from simulator.request import Request
 from simulator.row import Row
@@ -22,7 +23,6 @@ from simulator.stepping.upcoming import FloatArray
 
 # More than any stepping prices at once.
 MANY_STEPS: Final = 1 << 20
-KEPT_LENGTHS: Final = 1 << 16
 
 
 @dataclass(eq=False)
@@ -68,11 +68,9 @@ class Replica:
         self._engine, self._batching = deployment.engine, deployment.batching
         self._preparation = Preparation(deployment)
         self._max_batch = deployment.max_batch
-        self._can_overdraw = self._engine.kv_admission == "growing"
+        self._grants = Grants(deployment, self.ledger)
         self._leaves_at_once = self._batching.leaves(1, 2) == 1
-        self._held: dict[int, float] = {}
         self._prefill_launches = len(prefill_passes(deployment, [(1, 0, 0)])[0])
-        self._watermark_bytes = self._engine.kv_watermark * self.ledger.capacity_bytes
         self._now = 0.0
         self._arrival = self.environment.event()
         self._process = self.environment.process(self._run())
@@ -103,21 +101,11 @@ class Replica:
         """Queue *request*, whose end nobody waits for."""
         self._arrive(Row(request))
 
-    def _held_bytes(self, tokens: int) -> float:
-        """Cache of so many *tokens*; loads have few lengths, so they are remembered."""
-        held = self._held.get(tokens)
-        if held is None:
-            if len(self._held) >= KEPT_LENGTHS:
-                self._held.clear()
-            held = self._held[tokens] = float(self.deployment.held_bytes(tokens))
-        return held
-
     def _arrive(self, row: Row) -> None:
         request = row.request
-        fits = self._held_bytes(request.total_tokens) <= self.ledger.capacity_bytes
-        reason = self.deployment.never_fits(request, self.ledger.capacity_bytes, fits=fits)
+        reason = self._grants.why_never(request)
         # Which blocks are forgotten first depends on when their users finished.
-        self.stops_at_finish |= bool(request.prefix) and self._engine.prefix_caching
+        self.stops_at_finish |= self._grants.shares(request)
         if not reason:
             self.take(row)
             return
@@ -144,9 +132,8 @@ class Replica:
 
     def release(self, row: Row) -> None:
         """The cache of *row* has gone to another replica."""
-        self.ledger.free(row.request.index)
-        self._keep_prefix(row)
-        self._let_go(row)
+        self._grants.filled(row)
+        self._grants.let_go(row)
         self._wake()
 
     def _wake(self) -> None:
@@ -206,7 +193,7 @@ class Replica:
 
     def _preempt(self) -> bool:
         """Grant the cache of the next step; whether somebody had to give up the own for it."""
-        if not (self._can_overdraw or self.waiting or self._filling):
+        if not (self._grants.grows or self.waiting or self._filling):
             return False
         ledger, preempted = self.ledger, False
         ledger.decoding_bytes = self.stepping.next_kv_bytes
@@ -224,7 +211,7 @@ class Replica:
             self.ledger.free(row.request.index)
         else:
             self.stepping.drop(row)
-        self._let_go(row)
+        self._grants.let_go(row)
         row.preemptions += 1
         self.waiting.appendleft(row)
 
@@ -237,7 +224,9 @@ class Replica:
             return False
         room = self._batching.admits(len(self.live), self._max_batch)
         joining: list[Row] = []
-        while self.waiting and room > 0 and self._grant(self.waiting[0], bool(joining)):
+        while self.waiting and room > 0:
+            if not self._grants.grant(self.waiting[0], beside_others=bool(self.live)):
+                break
             joining.append(self.waiting.popleft())
             self.live[joining[-1]] = None
             room -= 1
@@ -248,63 +237,16 @@ class Replica:
                 row.prepared, row.admitted_s = own, self._now
         for row in joining:
             row.goal_tokens = row.tokens_before_next
-            cached = len(row.prefix) * row.request.prefix_block_tokens
-            row.filled_tokens = min(cached, row.goal_tokens)
-            row.cached_prefix_tokens += row.filled_tokens
             if row.comes_filled:
                 row.filled_tokens, row.comes_filled = row.goal_tokens, False
+            else:
+                cached = len(row.prefix) * row.request.prefix_block_tokens
+                row.filled_tokens = min(cached, row.goal_tokens)
+                row.cached_prefix_tokens += row.filled_tokens
             self._filling[row] = None
         ready = [row for row in joining if row.left_tokens <= 0]
         self._fill(ready, [(0, 0, 0)] * len(ready))
         return bool(ready)
-
-    def _grant(self, row: Row, others_join: bool) -> bool:
-        """Grant *row* the cache to be filled, if it fits."""
-        request = row.request
-        if self._engine.kv_admission == "finished":
-            tokens = request.total_tokens
-        else:
-            tokens = row.tokens_before_next if row.prepared else request.prompt_tokens
-        reserve = self._watermark_bytes if self.live or others_join else 0.0
-        self._hold_prefix(row)
-        n_bytes = self._held_bytes(tokens) - row.prefix_bytes
-        if self.ledger.fits(n_bytes + reserve):
-            self.ledger.allocate(request.index, n_bytes)
-            return True
-        self._let_go(row)
-        return False
-
-    def _hold_prefix(self, row: Row) -> None:
-        """Hold on to what the cache has of the row's prompt already."""
-        request = row.request
-        if not request.prefix or not self._engine.prefix_caching:
-            return
-        # At least one token is computed anew, so that there is something to sample from.
-        most = (request.prompt_tokens - 1) // request.prefix_block_tokens
-        row.prefix = self.ledger.prefixes.leading(request.prefix[:most])
-        row.prefix_bytes = self._prefix_bytes(row)
-        self.ledger.prefixes.hold(row.prefix)
-
-    def _prefix_bytes(self, row: Row) -> float:
-        return self._held_bytes(len(row.prefix) * row.request.prefix_block_tokens)
-
-    def _keep_prefix(self, row: Row) -> None:
-        """The whole blocks of a prompt that is filled stay for others."""
-        request = row.request
-        if not request.prefix or not self._engine.prefix_caching:
-            return
-        size = request.prefix_block_tokens
-        whole = min(request.prompt_tokens, row.goal_tokens) // size
-        for place in range(len(row.prefix), min(whole, len(request.prefix))):
-            ends = [self._held_bytes(count * size) for count in (place, place + 1)]
-            if not self.ledger.prefixes.add(request.prefix[place], ends[1] - ends[0]):
-                self.ledger.prefixes.hold(request.prefix[place : place + 1])
-        row.prefix = request.prefix[: max(whole, len(row.prefix))]
-        row.prefix_bytes = self._prefix_bytes(row)
-
-    def _let_go(self, row: Row) -> None:
-        self.ledger.prefixes.release(row.prefix)
-        row.prefix, row.prefix_bytes = (), 0.0
 
     def _next_chunks(self, budget_tokens: int) -> list[Chunk]:
         """What of each prompt that is being filled goes into the next forward."""
@@ -358,7 +300,7 @@ class Replica:
         *,
         prefill: bool = True,
     ) -> None:
-        """A step with *chunks*; *counts* are rows and output tokens without them, query tokens with."""
+        """A step with *chunks*; *counts* are rows and output tokens without, query tokens with."""
         alive, query_tokens, emitted = counts
         for tokens, _, first in chunks:
             alive += tokens > 0
@@ -384,8 +326,7 @@ class Replica:
                 row.comes_filled = True
                 self.hand_over(row)
                 continue
-            self.ledger.free(row.request.index)
-            self._keep_prefix(row)
+            self._grants.filled(row)
             self.stepping.start(row)
 
     def _decode(self, most_steps: int) -> Generator[simpy.Event, Any, None]:
@@ -399,7 +340,7 @@ class Replica:
         ledger, n_steps = self.ledger, len(steps.seconds)
         block = np.empty((len(BLOCK), n_steps))
         used_bytes = np.add(steps.kv_bytes, ledger.other_bytes, out=block[5])
-        if self._can_overdraw and n_steps > 1 and used_bytes.max() > ledger.capacity_bytes:
+        if self._grants.grows and n_steps > 1 and used_bytes.max() > ledger.capacity_bytes:
             n_steps = int((used_bytes > ledger.capacity_bytes).argmax())
         clock_s = np.empty(n_steps + 1)
         clock_s[0], clock_s[1:] = start_s, steps.seconds[:n_steps]
@@ -451,7 +392,7 @@ class Replica:
             over_s = self._over.pop(row)
             del self.live[row]
             self.stepping.leave(row)
-            self._let_go(row)
+            self._grants.let_go(row)
             ran_on = self._leaves_at_once and not math.isnan(over_s)
             self._finish(row, over_s if ran_on else self._now)
             told |= row.done is not None

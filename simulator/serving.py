@@ -39,7 +39,7 @@ class ServingChoice:
 
 @dataclass(frozen=True)
 class Disaggregation:
-    """Prompts are filled by replicas of their own, whose cache goes over a link to those that decode.
+    """Replicas of their own fill prompts; the cache goes over a link to those that decode.
 
     Each of the *prefill_replicas* has one link and sends one cache after the other.
     """

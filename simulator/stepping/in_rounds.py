@@ -89,7 +89,10 @@ class InRounds(PricedInBulk):
             if not _is_over(row, place)
         ]
         # What a block emits comes out when the slowest of the round is done.
-        for which, value in ((EMITTED_TOKENS, sum(emitted)), (EMITTING_ROWS, sum(map(bool, emitted)))):
+        for which, value in (
+            (EMITTED_TOKENS, sum(emitted)),
+            (EMITTING_ROWS, sum(map(bool, emitted))),
+        ):
             terms.sums[which] = 0.0
             terms.sums[which, -1] = value
         terms.sums[KV_BYTES] = self.next_kv_bytes

@@ -29,9 +29,7 @@ class RunningTotals:
         columns = slice(start, start + n_steps)
         self._sums[:, columns] += terms.sums
         self._sums[KV_BYTES, columns] += kv_bytes
-        np.maximum(
-            self._maxima[:, columns], terms.maxima, out=self._maxima[:, columns]
-        )
+        np.maximum(self._maxima[:, columns], terms.maxima, out=self._maxima[:, columns])
 
     def over(self, step: int, n_steps: int) -> tuple[FloatArray, FloatArray]:
         """(sums, maxima) of *n_steps* from *step* on: views that the next addition changes."""

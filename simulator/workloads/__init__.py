@@ -2,8 +2,8 @@
 
 A module `some_name.py` is the workload kind `some-name`. It has a frozen dataclass `Parameters`
 and `drive(environment, parameters, seed, submit)`, which starts SimPy processes that call
-`submit(request)`; where `is_closed`, what it returns happens when the request is finished. A kind that reads files
-has `prepared(parameters)` too: the same with what the files say.
+`submit(request)`; where `is_closed`, what it returns happens when the request is finished. A kind
+that reads files has `prepared(parameters)` too: the same with what the files say.
 """
 
 from __future__ import annotations
