@@ -28,8 +28,8 @@ class Prepared:
     """[steps], whole bytes on each GPU, prefix blocks of others included."""
     over_bytes: float
     """What it holds when it is over."""
-    derived: dict[str, object] = field(default_factory=dict)
-    """What a stepping computes from the schedule, to be used again by equal requests."""
+    derived: dict[object, object] = field(default_factory=dict)
+    """What others compute from the schedule, to be used again by equal requests; by who did."""
     is_kept: bool = False
     """Whether equal requests share this."""
 

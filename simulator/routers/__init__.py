@@ -1,8 +1,8 @@
 """Routers, one module each: which replica a request goes to when it arrives.
 
 A module `some_name.py` is the router `some-name`. It has `READS_LOADS`, whether it asks how busy
-the replicas are, and `choose(loads, request, turn)`: *loads* are the requests in each replica, waiting
-or running, and *turn* counts the requests that came before.
+the replicas are, and `choose(loads, request, turn)`: *loads* are the requests in each replica,
+waiting or running, and *turn* counts the requests that came before.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Stepping: the rows of a replica that decode, and what their next steps cost.
 
-Tests hold all to the same records: `one_by_one`, the plain loop over rows and steps; `in_bulk`, which
-adds rows up once and prices many steps together; `in_rounds`, the same where rows wait for blocks.
+Tests hold all to the same records: `one_by_one`, the plain loop over rows and steps; `in_bulk`,
+which adds rows up once and prices many steps together; `in_rounds`, where rows wait for blocks.
 """
 
 from __future__ import annotations

@@ -23,7 +23,6 @@ from simulator.stepping.upcoming import FloatArray, Upcoming
 FLUSH_COLUMNS: Final = 16384
 """Steps that wait to be accounted for."""
 KEPT_PREFILLS: Final = 4096
-TERMS: Final = "terms"
 
 Columns = tuple[FloatArray, FloatArray]
 Prefill = tuple[float, int, BatchPrice, Columns]
@@ -52,15 +51,15 @@ class PricedInBulk:
 
     def terms_of(self, row: Row) -> Terms:
         """The terms of all steps of *row*."""
-        own = row.own
-        found = own.derived.get(TERMS)
+        own, schedule = row.own, row.schedule
+        price = self.price(schedule.passes)
+        # Terms are of the price that made them; each replica has its own.
+        found = own.derived.get(price)
         if isinstance(found, Terms):
             return found
-        schedule = own.schedule
-        price = self.price(schedule.passes)
         terms = price.terms(schedule.loads[:, :, None, :], schedule.emitted_tokens[None])
         if own.is_kept:
-            own.derived[TERMS] = terms
+            own.derived[price] = terms
         return terms
 
     def priced(

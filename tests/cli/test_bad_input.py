@@ -129,7 +129,7 @@ def test_wrong_values(document: dict[str, Any], where: str, value: str) -> None:
 @pytest.mark.parametrize(
     ("document", "words"),
     [
-        (small(parallel__dp=2), ["parallel.dp", "less than or equal to 1", "got 2"]),
+        (small(parallel__dp=4097), ["parallel.dp", "less than or equal to 4096", "got 4097"]),
         (small(parallel__tp=3), ["parallel.tp", "must divide the 32 query heads", "got 3"]),
         (small(parallel__tp=16), ["parallel.tp", "all-reduce", "2, 4, 8 GPUs", "got 16"]),
         (small(decode=UNO_TRACE | {"block": 17}), ["decode.block: ", "1 to 16", "got block 17"]),
@@ -286,7 +286,7 @@ def test_many_mistakes_are_told_at_once() -> None:
         model="qwen3-8",
         hardware="h300",
         seed=-1,
-        parallel={"tp": True, "dp": 2},
+        parallel={"tp": True, "dp": 0},
         precision={"kv": "fp4"},
         batching={"mode": "continous", "max_batch": 0},
         decode={"policy": "uno-linear", "block": "4", "trace": 7},

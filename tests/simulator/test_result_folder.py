@@ -71,7 +71,7 @@ def test_the_files_hold_the_records(tmp_path: Path) -> None:
     write(result_of(records), tmp_path / "deep" / "out")
 
     out = tmp_path / "deep" / "out"
-    assert rows(out / "requests.csv") == [asdict(record) for record in records.requests]
+    assert rows(out / "requests.csv") == [record._asdict() for record in records.requests]
     assert rows(out / "steps.csv") == [asdict(record) for record in records.steps]
     assert rows(out / "rejected.csv") == [asdict(REJECTED)]
     assert yaml.safe_load((out / "scenario.yaml").read_text(encoding="utf-8")) == {"model": "any"}
