@@ -167,5 +167,7 @@ def _graph_padding(deployment: Deployment) -> FloatArray | None:
     engine = deployment.engine
     if not engine.graph_batches:
         return None
-    rows = range(1, max(engine.graph_batches) + 1)
-    return np.array([1.0, *(engine.padded_rows(n) / n for n in rows), 1.0])
+    sizes = np.sort(engine.graph_batches)
+    rows = np.arange(1, sizes[-1] + 1)
+    padded = sizes[np.searchsorted(sizes, rows)] / rows
+    return np.concatenate(([1.0], padded, [1.0]))

@@ -108,7 +108,7 @@ def _replayed_blocks(deployment: Deployment) -> Iterator[str]:
     )
     yield from pace.warnings
     longest = int(pace.source.output_tokens.max())
-    asked = deployment.scenario.workload.example.output_tokens
+    asked = deployment.example.output_tokens
     if not pace.repeats and asked > longest:
         yield (
             f"outputs of {asked} tokens are made of captured ones of {longest} at most, one behind "

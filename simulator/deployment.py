@@ -86,7 +86,17 @@ class Deployment:
         together = min(self.max_batch, int(workload.most_together))
         if workload.is_closed:
             return together
-        return max(1, min(together, self.largest_batch(workload.example.total_tokens)))
+        return max(1, min(together, self.largest_batch(self.example.total_tokens)))
+
+    @property
+    def example(self) -> Request:
+        """A request of middle length, within the model's context: what is longer is rejected."""
+        example: Request = self.scenario.workload.example
+        most = self.model.max_context_tokens
+        if example.total_tokens <= most:
+            return example
+        prompt = max(1, min(example.prompt_tokens, most - 1))
+        return replace(example, prompt_tokens=prompt, output_tokens=most - prompt)
 
     @property
     def kv_capacity_bytes(self) -> float:
@@ -260,8 +270,10 @@ def _with_store(decode: Any, engine: EngineProfile) -> Any:  # noqa: ANN401 (of 
 def _check_memory(deployment: Deployment, findings: Findings) -> None:
     """Weights and the whole batch's cache must fit; says what would."""
     workload = deployment.scenario.workload
-    tokens = workload.longest_tokens if workload.is_closed else workload.example.total_tokens
-    rows, largest = deployment.most_together, deployment.largest_batch(tokens)
+    # Of an open load, whoever does not fit is rejected by itself; somebody must.
+    tokens = workload.longest_tokens if workload.is_closed else 1
+    rows = deployment.most_together if workload.is_closed else 1
+    largest = deployment.largest_batch(tokens)
     if rows <= largest:
         return
     plan = deployment.memory(1)

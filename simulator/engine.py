@@ -47,6 +47,7 @@ class Cluster:
         """Idle replicas at time 0; *one_by_one* steps them by the plain loop."""
         self.environment = simpy.Environment()
         self._deployment, self._records, self._one_by_one = deployment, records, one_by_one
+        self._capacity_bytes = deployment.kv_capacity_bytes
         scenario = deployment.scenario
         self._router = routers.router(scenario.router)
         self._turns = {False: 0, True: 0}
@@ -68,7 +69,7 @@ class Cluster:
         return Replica(
             self.environment,
             deployment,
-            KvLedger(deployment.kv_capacity_bytes),
+            KvLedger(self._capacity_bytes),
             stepping_of(deployment, one_by_one=self._one_by_one),
             self._records,
             index=index,

@@ -8,7 +8,8 @@ import numpy.typing as npt
 from pydantic import ConfigDict, Field, Strict
 
 STRICT = ConfigDict(extra="forbid")
-Count = Annotated[int, Strict(), Field(gt=0)]
+Count = Annotated[int, Strict(), Field(gt=0, le=100_000_000)]
+GraphBatch = Annotated[int, Strict(), Field(gt=0, le=100_000)]
 Seconds = Annotated[float, Strict(), Field(ge=0, allow_inf_nan=False)]
 Ratio = Annotated[float, Strict(), Field(gt=0, le=1)]
 Share = Annotated[float, Strict(), Field(ge=0, lt=1)]
@@ -97,7 +98,7 @@ class EngineProfile:
     """Whether leading blocks of prompts stay in the cache for requests with the same."""
     row_layout: Literal["packed", "padded"] = "packed"
     """Padded: every row of a forward is as wide as the widest, in all but attention."""
-    graph_batches: tuple[Count, ...] = ()
+    graph_batches: tuple[GraphBatch, ...] = ()
     """Batch sizes with a CUDA graph; a smaller batch is padded up to the next one."""
 
     def padded_rows(self, rows: int) -> int:

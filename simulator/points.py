@@ -96,7 +96,7 @@ def _settings(label: str, given: Mapping[str, str]) -> dict[str, Any]:
 def _check_metric(deployment: Deployment, metric: str, label: str) -> None:
     """Raise DocumentError when the scenario's requests are over before *metric* has a value."""
     workload = deployment.scenario.workload
-    schedule = deployment.schedule(workload.example)
+    schedule = deployment.schedule(deployment.example)
     emissions = bool(schedule.prefill_emits_tokens) + int((schedule.emitted_tokens > 0).sum())
     least = {"tpot_s": emissions > 1, "step_latency_s": schedule.n_steps > 0}
     if not least.get(metric, True):

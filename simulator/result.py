@@ -78,14 +78,9 @@ def machines_of(deployment: Deployment) -> Machines:
 
 
 def stays_of(records: RunRecords) -> Stays:
-    """When every request came, was admitted and left."""
-    served, rejected = records.requests, records.rejected.column("arrival_s")
-    return Stays(
-        *(
-            np.concatenate([served.column(name), rejected])
-            for name in ("arrival_s", "admitted_s", "finished_s")
-        )
-    )
+    """When every request that was not rejected came, was admitted and left."""
+    names = ("arrival_s", "admitted_s", "finished_s")
+    return Stays(*(records.requests.column(name) for name in names))
 
 
 def _offered_tokens_per_s(records: RunRecords, steady: Steadiness | None) -> float | None:

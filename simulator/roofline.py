@@ -44,7 +44,7 @@ class RooflineRow:
 def sample_passes(deployment: Deployment) -> list[SamplePass]:
     """The decode passes of the full batch half-way through the output."""
     workload = deployment.scenario.workload
-    schedule = deployment.schedule(workload.example)
+    schedule = deployment.schedule(deployment.example)
     rows = deployment.most_together
     padding = deployment.engine.padded_rows(rows) / rows
     found = []
@@ -61,7 +61,7 @@ def sample_passes(deployment: Deployment) -> list[SamplePass]:
 def prefill_ops(deployment: Deployment) -> list[Op]:
     """The operations of a prefill forward of as many prompts as one forward takes."""
     workload, engine = deployment.scenario.workload, deployment.engine
-    schedule = deployment.schedule(workload.example)
+    schedule = deployment.schedule(deployment.example)
     tokens = min(schedule.prefill_tokens, engine.prefill_chunk_tokens or schedule.prefill_tokens)
     if not tokens:
         return []

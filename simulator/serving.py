@@ -5,13 +5,13 @@ from typing import Annotated, Any, Literal
 
 from pydantic import ConfigDict, Field, Strict
 
-from simulator.engine_profile import Count, KvAdmission, PrefillOrder, Share
+from simulator.engine_profile import Count, GraphBatch, KvAdmission, PrefillOrder, Share
 
 STRICT = ConfigDict(extra="forbid")
 Chunk = Count | Literal["whole", "block"]
-Replicas = Annotated[int, Strict(), Field(ge=1, le=4096)]
-Seconds = Annotated[float, Field(ge=0, allow_inf_nan=False)]
-BytesPerSecond = Annotated[float, Field(gt=0, allow_inf_nan=False)]
+Replicas = Annotated[int, Strict(), Field(ge=1, le=1024)]
+Seconds = Annotated[float, Strict(), Field(ge=0, le=1e3, allow_inf_nan=False)]
+BytesPerSecond = Annotated[float, Strict(), Field(ge=1e6, le=1e15, allow_inf_nan=False)]
 
 
 @dataclass(frozen=True)
@@ -28,7 +28,7 @@ class ServingChoice:
     kv_watermark: Share | None = None
     kv_page_tokens: Count | None = None
     prefix_caching: Annotated[bool, Strict()] | None = None
-    graph_batches: Annotated[tuple[Count, ...], Field(max_length=4096)] | None = None
+    graph_batches: Annotated[tuple[GraphBatch, ...], Field(max_length=4096)] | None = None
     """Batch sizes with a CUDA graph; none for a forward of exactly the batch."""
 
     @property

@@ -3,6 +3,7 @@
 A command imports what it needs inside its function, so that --help and list stay fast.
 """
 
+import errno
 import importlib
 import pkgutil
 import sys
@@ -45,4 +46,10 @@ def main() -> None:
         blockcast()
     except DocumentError as error:
         click.echo(f"blockcast: {error}", err=True)
+        sys.exit(1)
+    except OSError as error:
+        # Where an answer goes may be full; everything else that is read or written says what it is.
+        if error.errno != errno.ENOSPC:
+            raise
+        click.echo(f"blockcast: the answer cannot be written: {error.strerror}", err=True)
         sys.exit(1)

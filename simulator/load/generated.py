@@ -25,7 +25,7 @@ from traces.requests.selection import Selection
 MOST_REQUESTS = 100_000_000
 
 Count = Annotated[int, Strict(), Field(ge=1, le=MOST_REQUESTS)]
-Rate = Annotated[float, Strict(), Field(gt=0, le=1e9, allow_inf_nan=False)]
+Rate = Annotated[float, Strict(), Field(ge=1e-6, le=1e9, allow_inf_nan=False)]
 Seconds = Annotated[float, Strict(), Field(gt=0, le=1e12, allow_inf_nan=False)]
 
 

@@ -129,7 +129,7 @@ def test_wrong_values(document: dict[str, Any], where: str, value: str) -> None:
 @pytest.mark.parametrize(
     ("document", "words"),
     [
-        (small(parallel__dp=4097), ["parallel.dp", "less than or equal to 4096", "got 4097"]),
+        (small(parallel__dp=1025), ["parallel.dp", "less than or equal to 1024", "got 1025"]),
         (small(parallel__tp=3), ["parallel.tp", "must divide the 32 query heads", "got 3"]),
         (small(parallel__tp=16), ["parallel.tp", "all-reduce", "2, 4, 8 GPUs", "got 16"]),
         (small(decode=UNO_TRACE | {"block": 17}), ["decode.block: ", "1 to 16", "got block 17"]),

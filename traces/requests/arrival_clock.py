@@ -1,7 +1,7 @@
 """ArrivalClock: a file's timestamps as seconds since its first row, never going back."""
 
 from dataclasses import dataclass
-from typing import Any, Self
+from typing import Any, Final, Self
 
 import numpy as np
 
@@ -10,6 +10,9 @@ from traces.requests.request_file_error import RequestFileError
 from traces.requests.request_format import RequestFormat
 from traces.requests.text_column import TextColumn
 from traces.requests.timestamps import TICKS_PER_S, is_date_time, ticks
+
+MOST_S: Final = 1e9
+"""Beyond 30 years a clock no longer tells the steps of a decoder apart."""
 
 
 @dataclass
@@ -41,6 +44,11 @@ class ArrivalClock:
             raise column.wrong(row, rule)
         self.last = now[-1]
         since: FloatArray = (now - self.first) / TICKS_PER_S[self.unit]
+        late = np.flatnonzero(np.abs(since) > MOST_S)
+        if len(late):
+            row = int(late[0])
+            rule = f"is {since[row]:.3g} s behind the first row, more than {MOST_S:g}: another unit?"
+            raise column.wrong(row, rule)
         return since
 
 
