@@ -6,8 +6,6 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-import numpy as np
-
 from simulator.caveats import caveats
 from simulator.cost import outside
 from simulator.deployment import Deployment

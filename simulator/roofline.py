@@ -43,7 +43,6 @@ class RooflineRow:
 
 def sample_passes(deployment: Deployment) -> list[SamplePass]:
     """The decode passes of the full batch half-way through the output."""
-    workload = deployment.scenario.workload
     schedule = deployment.schedule(deployment.example)
     rows = deployment.most_together
     padding = deployment.engine.padded_rows(rows) / rows

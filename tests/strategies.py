@@ -13,9 +13,10 @@ from hypothesis import strategies as st
 from pydantic import TypeAdapter
 
 from simulator import batching, decoding, documents, library
+from simulator.arrivals import submit_on_arrival
 from simulator.decode_trace import acceptance_traces
 from simulator.deployment import Deployment, build
-from simulator.engine import simulate, stepping_of
+from simulator.engine import Cluster, simulate, stepping_of
 from simulator.kvcache import KvLedger
 from simulator.records import RunRecords
 from simulator.replica import Replica
@@ -132,6 +133,13 @@ def decodes(draw: st.DrawFn, policy: str) -> dict[str, Any]:
     return drawn
 
 
+def fitting_serving(engine: str, mode: str) -> dict[str, Any]:
+    """What *engine* must do otherwise in batching *mode*: no prompt goes into a round."""
+    is_mixed = library.ENGINES.get(engine).prefill_order == "mixed"
+    waits = batching.batching(mode).WAITS_FOR_BLOCKS
+    return {"prefill_order": "interleaved"} if is_mixed and waits else {}
+
+
 @st.composite
 def scenarios(draw: st.DrawFn, policy: str) -> dict[str, Any]:
     """Any small closed scenario of *policy*, on any engine, in any batching mode."""
@@ -143,19 +151,19 @@ def scenarios(draw: st.DrawFn, policy: str) -> dict[str, Any]:
         prompt_tokens=draw(st.integers(1, 90), label="prompt_tokens"),
         output_tokens=draw(st.integers(1, 40), label="output_tokens"),
     )
+    engine = draw(st.sampled_from(ENGINES), label="engine")
+    mode = draw(st.sampled_from(BATCHINGS), label="mode")
     return scenario | {
-        "engine": draw(st.sampled_from(ENGINES), label="engine"),
+        "engine": engine,
         "seed": draw(st.integers(0, 3), label="seed"),
         "parallel": {"tp": draw(st.sampled_from([1, 2]), label="tp")},
-        "batching": {
-            "mode": draw(st.sampled_from(BATCHINGS), label="mode"),
-            "max_batch": draw(st.integers(1, 6), label="max_batch"),
-        },
+        "batching": {"mode": mode, "max_batch": draw(st.integers(1, 6), label="max_batch")},
+        "serving": fitting_serving(engine, mode),
     }
 
 
 @st.composite
-def request_lists(draw: st.DrawFn, least_output: int = 1) -> list[Request]:
+def request_lists(draw: st.DrawFn) -> list[Request]:
     """Requests of any lengths; some arrive together, some in the middle of a step, some late."""
     arrivals = draw(
         st.lists(st.sampled_from([0.0, 0.0, 0.001, 0.0137, 0.08, 3.0]), min_size=1, max_size=6)
@@ -164,11 +172,55 @@ def request_lists(draw: st.DrawFn, least_output: int = 1) -> list[Request]:
         Request(
             index,
             prompt_tokens=draw(st.integers(1, 90)),
-            output_tokens=draw(st.integers(least_output, 30)),
+            output_tokens=draw(st.integers(1, 30)),
             arrival_s=arrival,
         )
         for index, arrival in enumerate(sorted(arrivals))
     ]
+
+
+@st.composite
+def servings(draw: st.DrawFn, policy: str, mode: str) -> dict[str, Any]:
+    """Any way to prefill, to grant the cache and to pad, that goes with *policy* and *mode*."""
+    orders, chunks = ["first", "interleaved"], ["whole", 7, 32]
+    if not batching.batching(mode).WAITS_FOR_BLOCKS:
+        orders.append("mixed")
+    if "tokens_per_forward" in parameter_names(policy):
+        chunks.append("block")
+    return {
+        "prefill_order": draw(st.sampled_from(orders), label="order"),
+        "prefill_chunk_tokens": draw(st.sampled_from(chunks), label="chunk"),
+        "prefill_batch_tokens": draw(st.sampled_from([24, 64, 4096]), label="budget"),
+        "kv_page_tokens": draw(st.sampled_from([1, 8, 16]), label="page"),
+        "kv_watermark": draw(st.sampled_from([0.0, 0.1]), label="watermark"),
+        "kv_admission": draw(st.sampled_from(["finished", "growing"]), label="admission"),
+        "prefix_caching": draw(st.booleans(), label="prefix_caching"),
+        "graph_batches": draw(st.sampled_from([[], [1, 2, 4, 8]]), label="graphs"),
+    }
+
+
+@st.composite
+def arriving_requests(draw: st.DrawFn, most: int = 9) -> list[Request]:
+    """Requests that arrive at any time, some of them with the beginning of another's prompt."""
+    times = st.floats(0.0, 0.2) | st.sampled_from([0.0, 0.05])
+    arrivals = draw(st.lists(times, min_size=1, max_size=most), label="arrivals")
+    prefixes = st.sampled_from([(), (1,), (1, 2), (1, 2, 3), (1, 4), (5, 6, 7, 8)])
+    return [
+        Request(
+            index,
+            prompt_tokens=draw(st.integers(1, 90), label="prompt"),
+            output_tokens=draw(st.integers(1, 40), label="output"),
+            arrival_s=arrival,
+            prefix=draw(prefixes, label="prefix"),
+            prefix_block_tokens=16,
+        )
+        for index, arrival in enumerate(sorted(arrivals))
+    ]
+
+
+def longest_bytes(deployment: Deployment, requests: Sequence[Request]) -> float:
+    """Cache of the longest of *requests* when it is finished."""
+    return max(float(deployment.held_bytes(request.total_tokens)) for request in requests)
 
 
 @dataclass
@@ -215,11 +267,13 @@ def play(
     *,
     one_by_one: bool = False,
     is_open: bool = False,
+    is_alone: bool = True,
 ) -> Played:
     """Submit *requests* when they arrive to a replica of *deployment*, and run until all is done.
 
     The cache holds *capacity_bytes*, or what the deployment leaves for it. Steps are taken
-    *one_by_one* or in bulk; where the load *is_open* they go on past finishes.
+    *one_by_one* or in bulk; where the load *is_open* they go on past finishes, and where the
+    replica *is_alone* it knows when the next request comes.
     """
     environment = simpy.Environment()
     if capacity_bytes is None:
@@ -227,7 +281,14 @@ def play(
     ledger = WatchedLedger(capacity_bytes)
     stepping = stepping_of(deployment, one_by_one=one_by_one)
     replica = Replica(
-        environment, deployment, ledger, stepping, RunRecords(), stops_at_finish=not is_open
+        environment,
+        deployment,
+        ledger,
+        stepping,
+        RunRecords(),
+        stops_at_finish=not is_open,
+        runs_ahead=is_open,
+        has_no_others=is_alone,
     )
 
     def user(request: Request) -> Generator[simpy.Event, Any, None]:
@@ -247,6 +308,62 @@ def simulated(deployment: Deployment) -> Played:
     """The closed run that *deployment* asks for, on its one replica."""
     (replica,) = simulate(deployment).replicas
     return Played(deployment, replica, closed_requests(deployment), replica.ledger)
+
+
+@dataclass(frozen=True)
+class RoomFor(Deployment):
+    """A deployment whose replicas have a cache of *given_bytes*."""
+
+    given_bytes: float = 0.0
+
+    @property
+    def kv_capacity_bytes(self) -> float:
+        """What a replica has for its cache, per GPU."""
+        return self.given_bytes
+
+
+def with_capacity(deployment: Deployment, n_bytes: float) -> Deployment:
+    """*deployment* with *n_bytes* of cache in every replica."""
+    parts = {f.name: getattr(deployment, f.name) for f in dataclasses.fields(deployment)}
+    return RoomFor(**parts, given_bytes=n_bytes)
+
+
+@dataclass(frozen=True)
+class Served:
+    """A run of several replicas."""
+
+    deployment: Deployment
+    records: RunRecords
+    replicas: tuple[Replica, ...]
+    requests: Sequence[Request]
+
+    @property
+    def n_decoders(self) -> int:
+        """Replicas that decode; those behind them only fill prompts."""
+        return self.deployment.scenario.parallel.dp
+
+
+def serve(
+    deployment: Deployment,
+    requests: Sequence[Request],
+    *,
+    one_by_one: bool = False,
+) -> Served:
+    """Submit *requests* when they arrive to the replicas of *deployment*; run until all is done."""
+    records = RunRecords()
+    cluster = Cluster(deployment, records, one_by_one=one_by_one)
+    is_closed = deployment.scenario.workload.is_closed
+    submit = cluster.submit if is_closed else cluster.enqueue
+    submit_on_arrival(cluster.environment, iter(requests), submit)
+    cluster.environment.run()
+    return Served(deployment, records, cluster.replicas, requests)
+
+
+def open_document(policy: str) -> dict[str, Any]:
+    """A scenario of *policy* under an open load, in which requests wait for nobody's finish."""
+    lengths = {"requests": 9, "prompt_tokens": 40, "output_tokens": 24}
+    load = {"kind": "poisson", "rate_per_s": 50.0} | lengths
+    return document(policy) | {"workload": load}
 
 
 def scaled(value: Any, change: Callable[[str, float], float], name: str = "") -> Any:

@@ -8,20 +8,19 @@ import pytest
 import yaml
 
 from simulator.deployment import Deployment, build
-from simulator.engine import Replica, simulate
+from simulator.engine import simulate
 from simulator.metrics import summarise
 from tests.laws.checks import LAWS
-from tests.strategies import Played, closed_requests
+from tests.strategies import simulated
 
 HERE = Path(__file__).parent
 NAMES = ("ar", "uno-linear", "single-block")
 
 
-def played(name: str) -> tuple[Deployment, Replica]:
-    """The golden scenario on the hardware of the goldens, and its run."""
+def golden(name: str) -> Deployment:
+    """The golden scenario on the hardware of the goldens."""
     document = yaml.safe_load((HERE / f"{name}.yaml").read_text(encoding="utf-8"))
-    deployment = build(document | {"hardware": str(HERE / "hardware.yaml")}, name)
-    return deployment, simulate(deployment)
+    return build(document | {"hardware": str(HERE / "hardware.yaml")}, name)
 
 
 def flat(value: Any, name: str = "") -> dict[str, Any]:
@@ -37,8 +36,7 @@ def flat(value: Any, name: str = "") -> dict[str, Any]:
 @pytest.mark.parametrize("name", NAMES)
 def test_the_metrics_are_as_they_were(name: str, pytestconfig: pytest.Config) -> None:
     """Every metric of the scenario is what the reviewed file says, to rounding."""
-    _, replica = played(name)
-    metrics = summarise(replica.records)
+    metrics = summarise(simulate(golden(name)).records)
     file = HERE / f"{name}.json"
     if pytestconfig.getoption("--refresh-goldens"):
         file.write_text(json.dumps(metrics, indent=2) + "\n", encoding="utf-8")
@@ -54,8 +52,6 @@ def test_the_metrics_are_as_they_were(name: str, pytestconfig: pytest.Config) ->
 @pytest.mark.parametrize("name", NAMES)
 def test_goldens_keep_the_laws(name: str) -> None:
     """What is recorded is no run that loses a token or a request."""
-    deployment, replica = played(name)
-
-    run = simulated(deployment)
+    run = simulated(golden(name))
     for law in LAWS:
         law(run)

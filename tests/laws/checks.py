@@ -5,7 +5,9 @@ from collections import Counter
 from collections.abc import Callable
 from itertools import pairwise
 
-from simulator.records import StepRecord
+import numpy as np
+
+from simulator.records import RunRecords, StepRecord
 from simulator.result import time_shares
 from tests.strategies import Played, WatchedLedger
 
@@ -16,6 +18,18 @@ ROUNDING = 1e-9
 def end_s(step: StepRecord) -> float:
     """When a step is over."""
     return step.start_s + step.seconds
+
+
+def the_same_to_rounding(mine: RunRecords, theirs: RunRecords) -> None:
+    """The same requests, steps and rejections; clock readings are sums of thousands of steps."""
+    assert len(mine.requests) == len(theirs.requests)
+    assert len(mine.steps) == len(theirs.steps)
+    for one, other in ((mine.requests, theirs.requests), (mine.steps, theirs.steps)):
+        for name in one.types:
+            np.testing.assert_allclose(
+                one.column(name), other.column(name), rtol=ROUNDING, atol=1e-12, err_msg=name
+            )
+    assert list(mine.rejected) == list(theirs.rejected)
 
 
 def every_request_finishes_once(run: Played) -> None:
@@ -121,7 +135,8 @@ def whoever_fits_joins_the_next_step(run: Played) -> None:
     """No decode step starts without a request that was waiting before and fits.
 
     Not in batches that begin together or wait for blocks, nor where somebody was preempted, who
-    goes first, nor in mixed steps, which have less rows than the batch where the budget is short. Arrivals at the very instant of a step boundary join after the step that starts there.
+    goes first, nor in mixed steps, which have less rows than the batch where the budget is short.
+    Arrivals at the very instant of a step boundary join after the step that starts there.
     """
     batching, records = run.deployment.batching, run.replica.records.requests
     if run.deployment.engine.prefill_order == "mixed":

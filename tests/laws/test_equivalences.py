@@ -10,12 +10,13 @@ from typing import Any
 import numpy as np
 import pytest
 
-from simulator import engine as engine_module
 from simulator.deployment import Deployment
-from simulator.engine import Replica, simulate
+from simulator.engine import Simulated, simulate
 from simulator.request import Request
 from simulator.result import run
 from simulator.schedule import MOVED
+from simulator.stepping import in_bulk
+from tests.laws.checks import the_same_to_rounding
 from tests.strategies import (
     BATCHINGS,
     POLICIES,
@@ -45,9 +46,9 @@ def varied(policy: str, **workload: Any) -> dict[str, Any]:
     return document(policy, decode, **{"concurrency": 3, "requests": 5} | workload)
 
 
-def decode_seconds(replica: Replica) -> list[float]:
+def decode_seconds(run: Simulated) -> list[float]:
     """Seconds of each decode step."""
-    return [step.seconds for step in replica.records.steps if not step.prefill]
+    return [step.seconds for step in run.records.steps if not step.prefill]
 
 
 @pytest.mark.parametrize("policy", POLICIES)
@@ -94,11 +95,10 @@ def test_records_do_not_depend_on_how_many_steps_are_priced_together(
     deployment = deployed(varied(policy), batching={"max_batch": 2})
     expected = simulate(deployment).records
 
-    monkeypatch.setattr(engine_module, "STRETCH_STEPS", stretch)
-    records = simulate(deployment).records
+    monkeypatch.setattr(in_bulk, "LEAST_STEPS", 1)
+    monkeypatch.setattr(in_bulk, "MOST_STEPS", stretch)
 
-    assert records.requests == expected.requests
-    assert records.steps == expected.steps
+    the_same_to_rounding(simulate(deployment).records, expected)
 
 
 @pytest.mark.parametrize(("policy", "engine"), POLICIES_ON_ENGINES)

@@ -16,6 +16,7 @@ from tests.strategies import (
     deployed,
     document,
     fitting_decode,
+    fitting_serving,
     fitting_trace,
     play,
     request_lists,
@@ -23,7 +24,7 @@ from tests.strategies import (
     simulated,
 )
 
-few = settings(max_examples=8)
+few = settings(max_examples=5)
 
 
 @pytest.mark.parametrize("policy", POLICIES)
@@ -45,9 +46,9 @@ def test_unequal_requests_keep_the_laws(policy: str, mode: str, data: st.DataObj
     """The laws hold for requests of any lengths and arrivals, and a cache that holds only two."""
     engine = data.draw(st.sampled_from(ENGINES))
     batching = {"mode": mode, "max_batch": data.draw(st.integers(1, 4))}
-    deployment = deployed(document(policy), engine=engine, batching=batching)
-    # One-token requests in static batches have their own test below.
-    requests = data.draw(request_lists(least_output=1))
+    serving = fitting_serving(engine, mode)
+    deployment = deployed(document(policy), engine=engine, batching=batching, serving=serving)
+    requests = data.draw(request_lists())
     longest = max(deployment.sequence_bytes(r.total_tokens) for r in requests)
 
     run = play(deployment, requests, capacity_bytes=data.draw(st.floats(1.0, 3.0)) * longest)

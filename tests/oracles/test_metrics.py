@@ -229,7 +229,7 @@ def test_goodput() -> None:
 def test_counts() -> None:
     """What arrived is finished or rejected; 50 of 300 prompt tokens were in the cache."""
     again = [
-        replace(r, preemptions=r.request, cached_prefix_tokens=25 * (r.request < 2))
+        r._replace(preemptions=r.request, cached_prefix_tokens=25 * (r.request < 2))
         for r in RECORDS.requests
     ]
     rejected = [RejectedRecord(3, 8.0, 10**6, 1, "too long")]

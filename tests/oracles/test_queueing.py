@@ -1,22 +1,23 @@
 """Laws of queues that hold exactly for every drained run."""
 
 import math
+from collections.abc import Sequence
 from itertools import pairwise
 
 import numpy as np
 import pytest
 
-from simulator.engine import Replica, simulate
+from simulator.engine import simulate
 from simulator.metrics import summarise
+from simulator.records import RequestRecord
 from simulator.request import Request
 from tests.strategies import POLICIES, deployed, document, fitting_decode, fitting_trace, play
 
 BATCH = {"max_batch": 3}
 
 
-def mean_in_system(replica: Replica) -> float:
+def mean_in_system(records: Sequence[RequestRecord]) -> float:
     """Requests in the system, averaged over time by walking through arrivals and finishes."""
-    records = replica.records.requests
     changes = sorted([(r.arrival_s, 1) for r in records] + [(r.finished_s, -1) for r in records])
     present, area = 0, 0.0
     for (time, change), (following, _) in pairwise(changes):
@@ -38,7 +39,7 @@ def test_littles_law(policy: str) -> None:
 
     metrics = summarise(replica.records)
     little = metrics["requests_per_s"] * metrics["latency_s"]["mean"]
-    assert mean_in_system(replica) == pytest.approx(little, rel=1e-9)
+    assert mean_in_system(list(replica.records.requests)) == pytest.approx(little, rel=1e-9)
 
 
 @pytest.mark.parametrize("policy", POLICIES)

@@ -1,79 +1,40 @@
 """Steps taken many at once against the plain loop over rows and steps."""
 
-from typing import Any
+from collections.abc import Iterator
 
-import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from simulator.batching import batching
+from simulator import library
 from simulator.deployment import Deployment
-from simulator.records import RunRecords
 from simulator.request import Request
+from tests.laws.checks import the_same_to_rounding
 from tests.strategies import (
     BATCHINGS,
     ENGINES,
     POLICIES,
     Played,
+    arriving_requests,
     decodes,
     deployed,
     document,
+    files_read_once,
+    longest_bytes,
     play,
+    servings,
 )
 
 REL = 1e-9
 """Clock readings are sums of thousands of steps; one reading differs in the last bits."""
 
-few = settings(max_examples=6)
+few = settings(max_examples=3)
 
 
-@st.composite
-def servings(draw: st.DrawFn, mode: str) -> dict[str, Any]:
-    """Any way to prefill, to grant the cache and to pad."""
-    orders = ["first", "interleaved"]
-    if not batching(mode).WAITS_FOR_BLOCKS:
-        orders.append("mixed")
-    return {
-        "prefill_order": draw(st.sampled_from(orders)),
-        "prefill_chunk_tokens": draw(st.sampled_from(["whole", 7, 32])),
-        "prefill_batch_tokens": draw(st.sampled_from([24, 64, 4096])),
-        "kv_page_tokens": draw(st.sampled_from([1, 8, 16])),
-        "kv_watermark": draw(st.sampled_from([0.0, 0.1])),
-        "prefix_caching": draw(st.booleans()),
-        "graph_batches": draw(st.sampled_from([[], [1, 2, 4, 8]])),
-    }
-
-
-@st.composite
-def loads(draw: st.DrawFn) -> list[Request]:
-    """Requests that arrive at any time, some of them with the beginning of another's prompt."""
-    arrivals = draw(
-        st.lists(st.floats(0.0, 0.2) | st.sampled_from([0.0, 0.05]), min_size=1, max_size=9)
-    )
-    return [
-        Request(
-            index,
-            prompt_tokens=draw(st.integers(1, 90)),
-            output_tokens=draw(st.integers(1, 40)),
-            arrival_s=arrival,
-            prefix=draw(st.sampled_from([(), (1,), (1, 2), (1, 2, 3), (1, 4), (5, 6, 7, 8)])),
-            prefix_block_tokens=16,
-        )
-        for index, arrival in enumerate(sorted(arrivals))
-    ]
-
-
-def assert_equal_records(bulk: RunRecords, plain: RunRecords) -> None:
-    """The same requests, steps, rejections and emissions, to rounding."""
-    assert len(bulk.requests) == len(plain.requests)
-    assert len(bulk.steps) == len(plain.steps)
-    for mine, theirs in ((bulk.requests, plain.requests), (bulk.steps, plain.steps)):
-        for name in theirs.types:
-            np.testing.assert_allclose(
-                mine.column(name), theirs.column(name), rtol=REL, atol=1e-12, err_msg=name
-            )
-    assert list(bulk.rejected) == list(plain.rejected)
+@pytest.fixture(scope="module", autouse=True)
+def _files_are_read_once() -> Iterator[None]:
+    with files_read_once():
+        yield
 
 
 def both(deployment: Deployment, requests: list[Request], capacity_bytes: float) -> list[Played]:
@@ -90,22 +51,22 @@ def both(deployment: Deployment, requests: list[Request], capacity_bytes: float)
 @given(data=st.data())
 def test_bulk_steps_are_the_plain_loop(policy: str, mode: str, data: st.DataObject) -> None:
     """Requests, steps and where the time went are those of the loop that looks at every row."""
-    admission = data.draw(st.sampled_from(["finished", "growing"]))
-    engine = data.draw(st.sampled_from([name for name in ENGINES if name != "dinfer"]))
+    engine = data.draw(st.sampled_from(ENGINES))
+    is_dense = library.ENGINES.get(engine).kv_layout == "dense"
+    whole = {"kv_admission": "finished"} if is_dense else {}
     deployment = deployed(
         document(policy, data.draw(decodes(policy))),
         engine=engine,
         batching={"mode": mode, "max_batch": data.draw(st.integers(1, 6))},
-        serving=data.draw(servings(mode)) | {"kv_admission": admission},
+        serving=data.draw(servings(policy, mode)) | whole,
         parallel={"tp": data.draw(st.sampled_from([1, 2]))},
     )
-    requests = data.draw(loads())
-    sizes = sorted(float(deployment.held_bytes(r.total_tokens)) for r in requests)
-    capacity = data.draw(st.sampled_from([1.0, 1.4, 2.5, 100.0])) * sizes[-1]
+    requests = data.draw(arriving_requests(most=5))
+    capacity = data.draw(st.sampled_from([1.0, 1.4, 2.5, 100.0]))
 
-    bulk, plain = both(deployment, requests, capacity)
+    bulk, plain = both(deployment, requests, capacity * longest_bytes(deployment, requests))
 
-    assert_equal_records(bulk.replica.records, plain.replica.records)
+    the_same_to_rounding(bulk.replica.records, plain.replica.records)
     mine, theirs = bulk.replica.account, plain.replica.account
     assert mine.total_s == pytest.approx(theirs.total_s, rel=REL)
     for name in ("seconds_by_op", "seconds_by_bound", "seconds_by_kernel"):

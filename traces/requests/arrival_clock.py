@@ -47,7 +47,7 @@ class ArrivalClock:
         late = np.flatnonzero(np.abs(since) > MOST_S)
         if len(late):
             row = int(late[0])
-            rule = f"is {since[row]:.3g} s behind the first row, more than {MOST_S:g}: another unit?"
+            rule = f"is {since[row]:.3g} s behind the first row, over {MOST_S:g}: another unit?"
             raise column.wrong(row, rule)
         return since
 

@@ -119,8 +119,14 @@ def test_a_table_says_how_long_requests_are(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("fields", "mistake"),
     [
-        ({"rate_per_s": 0}, "workload.rate_per_s: must be greater than or equal to 0.000001, got 0"),
-        ({"rate_per_s": -2.0}, "workload.rate_per_s: must be greater than or equal to 0.000001, got -2.0"),
+        (
+            {"rate_per_s": 0},
+            "workload.rate_per_s: must be greater than or equal to 0.000001, got 0",
+        ),
+        (
+            {"rate_per_s": -2.0},
+            "workload.rate_per_s: must be greater than or equal to 0.000001, got -2.0",
+        ),
         ({"rate_per_s": float("inf")}, "workload.rate_per_s: must be a finite number, got inf"),
         ({"rate_per_s": float("nan")}, "workload.rate_per_s: must be a finite number, got nan"),
         ({"rate_per_s": "8"}, "workload.rate_per_s: must be a number, got '8'"),

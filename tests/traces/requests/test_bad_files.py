@@ -118,7 +118,9 @@ def test_a_number_without_a_unit_is_refused(tmp_path: Path, header: str, stamp: 
         (b"arrival_s,\xe9\n", "is not UTF-8 text"),
         (bytes(range(128, 256)), "is not UTF-8 text"),
         (
-            gzip.compress(b"arrival_s,prompt_tokens,output_tokens\n" + b"1,2,3\n" * 99, mtime=0)[:-20],
+            gzip.compress(b"arrival_s,prompt_tokens,output_tokens\n" + b"1,2,3\n" * 99, mtime=0)[
+                :-20
+            ],
             "is gzip that breaks off",
         ),
         (b"\x1f\x8bnot gzip at all", "is gzip that breaks off or is damaged"),
