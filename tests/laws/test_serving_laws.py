@@ -112,12 +112,17 @@ def over_before(records: RunRecords, time_s: float) -> dict[str, Any]:
     steps, requests = records.steps, records.requests
     ends_s = steps.column("start_s") + steps.column("seconds")
     tables = (
-        (steps, ends_s, np.lexsort((steps.column("start_s"), steps.column("replica")))),
-        (requests, requests.column("finished_s"), np.argsort(requests.column("request"))),
+        ("step", steps, ends_s, np.lexsort((steps.column("start_s"), steps.column("replica")))),
+        (
+            "request",
+            requests,
+            requests.column("finished_s"),
+            np.argsort(requests.column("request")),
+        ),
     )
     return {
-        name: table.column(name)[order][ends[order] < limit_s]
-        for table, ends, order in tables
+        f"{kind} {name}": table.column(name)[order][ends[order] < limit_s]
+        for kind, table, ends, order in tables
         for name in table.types
     }
 
@@ -175,8 +180,8 @@ def test_one_request_more_of_a_load_changes_nothing_before_it(kind: str) -> None
     last_s = max(record.arrival_s for record in more.requests)
     before = over_before(fewer, last_s)
     the_same_columns(over_before(more, last_s), before)
-    assert len(before["start_s"]) > 40
-    assert len(before["finished_s"]) > 20
+    assert len(before["step start_s"]) > 40
+    assert len(before["request finished_s"]) > 20
 
 
 @pytest.mark.parametrize("router", ROUTERS)
@@ -200,8 +205,8 @@ def test_one_replica_behind_a_router_is_no_router(
 def own_columns(records: RunRecords, replica: int) -> dict[str, Any]:
     """What happened on one replica, but for its number."""
     return {
-        name: table.column(name)[table.column("replica") == replica]
-        for table in (records.requests, records.steps)
+        f"{kind} {name}": table.column(name)[table.column("replica") == replica]
+        for kind, table in (("request", records.requests), ("step", records.steps))
         for name in table.types
         if name != "replica"
     }

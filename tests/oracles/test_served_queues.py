@@ -117,7 +117,7 @@ def drawn(outputs: Sequence[int], folder: Path, rate_per_s: float, **fields: Any
     """Poisson arrivals of requests with outputs drawn from a table, one at a time."""
     table = folder / "lengths.csv"
     write_lengths(table, outputs)
-    load = {"kind": "poisson", "rate_per_s": rate_per_s, "requests": 7000, "lengths": str(table)}
+    load = {"kind": "poisson", "rate_per_s": rate_per_s, "requests": 6000, "lengths": str(table)}
     scenario = document("ar") | {"workload": load, "batching": ONE_AT_A_TIME, "seed": 2}
     return simulate(deployed(scenario | fields), keep_steps=False)
 
