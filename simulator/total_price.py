@@ -25,6 +25,8 @@ MOST_TOTALS: Final = 2**17
 MOST_REMEMBERED: Final = 2**16
 # Totals that are whole but for rounding are nearer than this, fractions of padding are not.
 ROUNDING: Final = 1e-8
+MOST_ALONE: Final = 4096
+"""Numbers up to which a product is calculated by one thread."""
 
 
 class TotalPrice:
@@ -56,8 +58,9 @@ class TotalPrice:
         except IndexError:
             return self._beyond(columns, totals)
         flat = seconds.ravel()
-        # Not a number is what no comparison holds for.
-        if not flat.dot(flat) >= 0.0:
+        # Not a number is what no comparison holds for; a product of long arrays would wake threads.
+        lacks = np.isnan(flat).any() if len(flat) > MOST_ALONE else not flat.dot(flat) >= 0.0
+        if lacks:
             self._fill(columns, totals)
             seconds = self._table.take(index)
         return seconds
@@ -66,7 +69,8 @@ class TotalPrice:
         """Seconds at *totals* [k, steps], which may be fractions, of *columns* [k, 1]."""
         nearest = np.rint(totals)
         away = (totals - nearest).ravel()
-        if away.dot(away) < ROUNDING**2:
+        squared = np.square(away).sum() if len(away) > MOST_ALONE else away.dot(away)
+        if squared < ROUNDING**2:
             return self.whole(columns, nearest.astype(np.int64))
         return self._one_by_one(columns, totals)
 
