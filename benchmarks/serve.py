@@ -83,7 +83,8 @@ def measured(scenario: dict[str, Any], *, plain: bool) -> dict[str, float]:
     deployment = build(scenario, "benchmark")
     if plain:
         records = simulate(deployment, one_by_one=True, keep_steps=False).records
-        requests, forwards = len(records.requests), records.timeline.forwards
+        requests = len(records.requests)
+        forwards = float(records.timeline.whole.forwards.sum())
     else:
         metrics = run(deployment, keep_steps=False).summary["metrics"]
         requests = metrics["requests_finished"]
