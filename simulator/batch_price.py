@@ -143,13 +143,6 @@ class BatchPrice:
         attention.add_up(numbers, mixed[loads_end:], largest[self.n_maxima :])
         return Terms(mixed, largest)
 
-    def mixed_seconds(
-        self, sums: FloatArray, maxima: FloatArray, chunks: IntArray, emitting: int
-    ) -> FloatArray:
-        """Seconds, [1], of the step of `mixed_terms`."""
-        terms = self.mixed_terms(sums, maxima, chunks, emitting)
-        return self.seconds(terms.sums, terms.maxima)
-
     @cached_property
     def _chunk_pass(self) -> int:
         return last_target_pass(self._passes)
@@ -203,18 +196,6 @@ class BatchPrice:
         for start in range(0, sums.shape[1], ACCOUNTED_STEPS):
             steps = slice(start, start + ACCOUNTED_STEPS)
             self._account(account, sums[:, steps], maxima[:, steps])
-
-    def account_mixed(
-        self,
-        account: CostAccount,
-        sums: FloatArray,
-        maxima: FloatArray,
-        chunks: IntArray,
-        emitting: int,
-    ) -> None:
-        """Account for the step of `mixed_terms`; many are quicker accounted for together."""
-        terms = self.mixed_terms(sums, maxima, chunks, emitting)
-        self.account(account, terms.sums, terms.maxima)
 
     def _account(self, account: CostAccount, sums: FloatArray, maxima: FloatArray) -> None:
         totals = self._step_totals(sums, maxima)

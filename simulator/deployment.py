@@ -104,11 +104,15 @@ class Deployment:
         return self.memory(self.most_together).kv_capacity_bytes
 
     @property
+    def replicas(self) -> int:
+        """Replicas in all, those that only fill prompts included."""
+        split = self.scenario.disaggregation
+        return self.scenario.parallel.dp + (split.prefill_replicas if split else 0)
+
+    @property
     def gpus(self) -> int:
         """GPUs of all replicas."""
-        split = self.scenario.disaggregation
-        replicas = self.scenario.parallel.dp + (split.prefill_replicas if split else 0)
-        return replicas * self.scenario.parallel.tp
+        return self.replicas * self.scenario.parallel.tp
 
     def stack(self, name: str) -> Stack:
         """The model, or its drafter."""
@@ -139,20 +143,6 @@ class Deployment:
     def held_bytes(self, tokens: npt.ArrayLike) -> Any:  # noqa: ANN401 (of the shape of *tokens*)
         """Whole bytes per GPU of a sequence that has *tokens* in its cache, in whole pages."""
         return np.ceil(self.sequence_bytes(tokens))
-
-    def never_fits(self, request: Request, capacity_bytes: float, *, fits: bool) -> str:
-        """Why no replica could ever serve *request*; nothing when one can.
-
-        *fits* says whether its cache does in the *capacity_bytes* of one.
-        """
-        tokens, most = request.total_tokens, self.model.max_context_tokens
-        if tokens > most:
-            return f"{tokens} tokens are more than the context of {self.model.name}, {most}"
-        if fits:
-            return ""
-        needed = self.held_bytes(tokens) / GIGABYTE
-        free = max(0.0, capacity_bytes) / GIGABYTE
-        return f"{tokens} tokens need {needed:.2f} GB of cache, there are {free:.2f} GB"
 
     def transfer_s(self, tokens: int) -> float:
         """Time to send the cache of *tokens* to another replica, each GPU its own share."""

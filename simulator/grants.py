@@ -2,6 +2,7 @@
 
 from typing import Final
 
+from simulator.capacity import GIGABYTE
 from simulator.deployment import Deployment
 from simulator.kvcache import KvLedger
 from simulator.request import Request
@@ -26,8 +27,15 @@ class Grants:
 
     def why_never(self, request: Request) -> str:
         """Why *request* could never be served; nothing when it can."""
-        fits = self._held_bytes(request.total_tokens) <= self.ledger.capacity_bytes
-        return self._deployment.never_fits(request, self.ledger.capacity_bytes, fits=fits)
+        tokens, model = request.total_tokens, self._deployment.model
+        if tokens > model.max_context_tokens:
+            most = model.max_context_tokens
+            return f"{tokens} tokens are more than the context of {model.name}, {most}"
+        needed, capacity = self._held_bytes(tokens), self.ledger.capacity_bytes
+        if needed <= capacity:
+            return ""
+        there = max(0.0, capacity) / GIGABYTE
+        return f"{tokens} tokens need {needed / GIGABYTE:.2f} GB of cache, there are {there:.2f} GB"
 
     def shares(self, request: Request) -> bool:
         """Whether *request* may find the beginning of its prompt in the cache."""

@@ -13,12 +13,16 @@ MOST_S = 1e12
 _SPAN = re.compile(r"\s*([0-9]*\.?[0-9]+)\s*(ms|s|m|h)\s*")
 
 
+def _span_s(text: str) -> float:
+    """Seconds of a number with a unit; zero where *text* is none."""
+    match = _SPAN.fullmatch(text)
+    return float(match[1]) * SECONDS[match[2]] if match else 0.0
+
+
 def seconds_of(value: object) -> float:
     """Seconds of a number of them, or of a text such as 90s or 30ms; raises ValueError."""
-    seconds = 0.0
-    if isinstance(value, str) and (match := _SPAN.fullmatch(value)):
-        seconds = float(match[1]) * SECONDS[match[2]]
-    elif isinstance(value, int | float) and not isinstance(value, bool):
+    seconds = _span_s(value) if isinstance(value, str) else 0.0
+    if isinstance(value, int | float) and not isinstance(value, bool):
         seconds = float(value) if value < MOST_S else math.inf
     if not 0 < seconds < MOST_S:
         message = (
@@ -35,8 +39,7 @@ Seconds = Annotated[float, BeforeValidator(seconds_of)]
 
 def time_span_s(option: str, text: str) -> float:
     """Seconds of 90s, 8m or 1.5h; raises DocumentError naming *option*."""
-    match = _SPAN.fullmatch(text)
-    seconds = float(match[1]) * SECONDS[match[2]] if match else 0.0
+    seconds = _span_s(text)
     if not 0 < seconds < math.inf:
         what = f"a time is a number above zero with ms, s, m or h, as 90s or 8m, got {shown(text)}"
         raise DocumentError(option, [Mistake("", what)])

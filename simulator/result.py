@@ -68,11 +68,7 @@ def run(deployment: Deployment, *, keep_steps: bool = True) -> RunResult:
 
 def machines_of(deployment: Deployment) -> Machines:
     """The replicas of *deployment*, those that only fill prompts included."""
-    scenario = deployment.scenario
-    split = scenario.disaggregation
-    replicas = scenario.parallel.dp + (split.prefill_replicas if split else 0)
-    gpus = replicas * scenario.parallel.tp
-    return Machines(replicas, gpus, deployment.kv_capacity_bytes)
+    return Machines(deployment.replicas, deployment.gpus, deployment.kv_capacity_bytes)
 
 
 def stays_of(records: RunRecords) -> Stays:

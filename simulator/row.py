@@ -62,6 +62,12 @@ class Row:
         """The schedule of an admitted row."""
         return self.own.schedule
 
+    def held_bytes(self, stop: int) -> float:
+        """Cache of its own during the decode step before *stop*; without any, when it is over."""
+        own = self.own
+        held = float(own.kv_bytes[stop - 1]) if stop else own.over_bytes
+        return held - self.prefix_bytes
+
     @property
     def left_tokens(self) -> int:
         """Tokens that are still to be filled."""

@@ -6,9 +6,9 @@ leave now, `BEGINS_TOGETHER`, whether nobody joins a batch that has begun, and `
 whether rows that are done with a block wait until all are.
 """
 
-import importlib
-import pkgutil
 from typing import Protocol, cast
+
+from simulator.folder_modules import module_in, names_in
 
 
 class Batching(Protocol):
@@ -26,11 +26,9 @@ class Batching(Protocol):
 
 def names() -> list[str]:
     """Every batching policy in the folder."""
-    return sorted(m.name for m in pkgutil.iter_modules(__path__))
+    return names_in(__path__)
 
 
 def batching(name: str) -> Batching:
     """The batching policy *name*; raises KeyError for one that is not in the folder."""
-    if name not in names():
-        raise KeyError(name)
-    return cast("Batching", importlib.import_module(f"{__name__}.{name}"))
+    return cast("Batching", module_in(__name__, __path__, name))

@@ -8,10 +8,10 @@ runs its state machine over recorded blocks, all requests at once.
 
 from __future__ import annotations
 
-import importlib
-import pkgutil
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Protocol, cast
+
+from simulator.folder_modules import module_in, names_in
 
 if TYPE_CHECKING:  # names() must stay quick
     from simulator.engine_profile import EngineProfile
@@ -72,12 +72,9 @@ class Policy(Protocol):
 
 def names() -> list[str]:
     """Every policy in the folder."""
-    return sorted(m.name.replace("_", "-") for m in pkgutil.iter_modules(__path__))
+    return names_in(__path__)
 
 
 def policy(name: str) -> Policy:
     """The policy module *name*; raises KeyError for one that is not in the folder."""
-    if name not in names():
-        raise KeyError(name)
-    module = importlib.import_module(f"{__name__}.{name.replace('-', '_')}")
-    return cast("Policy", module)
+    return cast("Policy", module_in(__name__, __path__, name))

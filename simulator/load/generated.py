@@ -178,14 +178,23 @@ def _lengths(load: GeneratedLoad, seed: int) -> Iterator[Lengths]:
     return repeat((same[0], same[1]))
 
 
-def drive_generated(
-    environment: simpy.Environment,
-    requests: Iterator[Request],
-    submit: Callable[[Request], object],
-) -> None:
-    """Submit *requests* as they arrive; raises DocumentError where there is none."""
-    first = next(requests, None)
-    if first is None:
-        what = "no request arrives in it; a longer one or another seed is needed"
-        raise DocumentError("workload", [Mistake("workload.duration_s", what)])
-    submit_on_arrival(environment, chain([first], requests), submit)
+def driver_of(
+    requests: Callable[[L, int], Iterator[Request]],
+) -> Callable[[simpy.Environment, L, int, Callable[[Request], object]], None]:
+    """The `drive` of a kind whose *requests*, of its parameters and a seed, these are."""
+
+    def drive(
+        environment: simpy.Environment,
+        parameters: L,
+        seed: int,
+        submit: Callable[[Request], object],
+    ) -> None:
+        """Submit each request as it arrives; raises DocumentError where there is none."""
+        made = requests(parameters, seed)
+        first = next(made, None)
+        if first is None:
+            what = "no request arrives in it; a longer one or another seed is needed"
+            raise DocumentError("workload", [Mistake("workload.duration_s", what)])
+        submit_on_arrival(environment, chain([first], made), submit)
+
+    return drive

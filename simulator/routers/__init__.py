@@ -7,9 +7,9 @@ waiting or running, and *turn* counts the requests that came before.
 
 from __future__ import annotations
 
-import importlib
-import pkgutil
 from typing import TYPE_CHECKING, Protocol, cast
+
+from simulator.folder_modules import module_in, names_in
 
 if TYPE_CHECKING:  # names() must stay quick
     from collections.abc import Sequence
@@ -28,11 +28,9 @@ class Router(Protocol):
 
 def names() -> list[str]:
     """Every router in the folder."""
-    return sorted(m.name.replace("_", "-") for m in pkgutil.iter_modules(__path__))
+    return names_in(__path__)
 
 
 def router(name: str) -> Router:
     """The router *name*; raises KeyError for one that is not in the folder."""
-    if name not in names():
-        raise KeyError(name)
-    return cast("Router", importlib.import_module(f"{__name__}.{name.replace('-', '_')}"))
+    return cast("Router", module_in(__name__, __path__, name))

@@ -43,7 +43,6 @@ class InBulk(PricedInBulk):
         self._last_end = 0
         self._totals: RunningTotals | None = None
         self._step_ends = StepEnds()
-        self._finished: dict[Row, float] = {}
         self._ahead = LEAST_STEPS
         self._step_s = 1.0
         """What a step took last."""
@@ -61,7 +60,7 @@ class InBulk(PricedInBulk):
     @property
     def next_kv_bytes(self) -> float:
         """Cache that all rows hold during the next step."""
-        riders = sum(_last_bytes(row) for row in self._over)
+        riders = sum(row.held_bytes(row.schedule.n_steps) for row in self._over)
         return riders + (self._totals.kv_bytes(self._step) if self._totals else 0.0)
 
     @property
@@ -101,7 +100,7 @@ class InBulk(PricedInBulk):
         if not schedule.n_steps:
             last = np.zeros((len(schedule.passes), N_LOADS, 1, 1), dtype=np.int64)
         terms = self.price(schedule.passes).terms(last, None)
-        terms.sums[KV_BYTES] = _last_bytes(row)
+        terms.sums[KV_BYTES] = row.held_bytes(schedule.n_steps)
         return terms
 
     def drop(self, row: Row) -> None:
@@ -167,13 +166,3 @@ class InBulk(PricedInBulk):
             row.ends_s.append(ends)
             self._finished[row] = float(ends[-1])
             self._over[row] = None
-
-    def take_finished(self) -> dict[Row, float]:
-        """Rows that came to their end, and when."""
-        finished, self._finished = self._finished, {}
-        return finished
-
-
-def _last_bytes(row: Row) -> float:
-    """What a row that is over still holds."""
-    return row.own.over_bytes - row.prefix_bytes

@@ -29,7 +29,6 @@ class InRounds(PricedInBulk):
         """Without rows."""
         super().__init__(deployment)
         self._places: dict[Row, _Place] = {}
-        self._finished: dict[Row, float] = {}
 
     @property
     def is_empty(self) -> bool:
@@ -44,7 +43,7 @@ class InRounds(PricedInBulk):
     @property
     def next_kv_bytes(self) -> float:
         """Cache that all rows hold during the next round."""
-        return sum(_held_bytes(row, place) for row, place in self._places.items())
+        return sum(row.held_bytes(place.stop) for row, place in self._places.items())
 
     @property
     def next_query_tokens(self) -> int:
@@ -117,11 +116,6 @@ class InRounds(PricedInBulk):
             if _is_over(row, place):
                 self._finished[row] = float(ends_s[-1])
 
-    def take_finished(self) -> dict[Row, float]:
-        """Rows that came to their end, and when."""
-        finished, self._finished = self._finished, {}
-        return finished
-
 
 def _is_over(row: Row, place: _Place) -> bool:
     return place.position >= row.schedule.n_steps
@@ -131,12 +125,6 @@ def _stop(row: Row, position: int) -> int:
     """Behind the step that next emits something, from *position* on."""
     later = np.flatnonzero(row.schedule.emitted_tokens[position:])
     return position + int(later[0]) + 1 if len(later) else row.schedule.n_steps
-
-
-def _held_bytes(row: Row, place: _Place) -> float:
-    own = row.own
-    held = float(own.kv_bytes[place.stop - 1]) if own.schedule.n_steps else own.over_bytes
-    return held - row.prefix_bytes
 
 
 def _padded(row: Row, place: _Place, n_steps: int) -> IntArray:

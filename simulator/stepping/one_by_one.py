@@ -38,13 +38,6 @@ class _Place:
         """What comes out at the end of the round."""
         return int(self.row.schedule.emitted_tokens[self.stop - 1]) if self.stop > self.begin else 0
 
-    @property
-    def held_bytes(self) -> float:
-        """Cache during the round."""
-        own = self.row.own
-        held = float(own.kv_bytes[self.stop - 1]) if self.n_steps else own.over_bytes
-        return held - self.row.prefix_bytes
-
     def loads(self) -> IntArray:
         """[passes, 6] of the next step; those of the last one where there is none."""
         loads = self.row.schedule.loads
@@ -88,7 +81,7 @@ class OneByOne:
         """Cache that all rows hold during the next step."""
         if self.at_boundary:
             self._begin_round()
-        return sum(place.held_bytes for place in self._places.values())
+        return sum(place.row.held_bytes(place.stop) for place in self._places.values())
 
     @property
     def next_query_tokens(self) -> int:
@@ -150,7 +143,7 @@ class OneByOne:
         return Upcoming(
             seconds=cost.seconds,
             counts=np.array([[(query > 0).sum()], [query.sum()], [sum(emitted)]], dtype=float),
-            kv_bytes=np.array([sum(place.held_bytes for place in places)]),
+            kv_bytes=np.array([sum(place.row.held_bytes(place.stop) for place in places)]),
             forwards=sum(p.launches for p in passes),
         )
 

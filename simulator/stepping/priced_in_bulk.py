@@ -35,6 +35,9 @@ class PricedInBulk:
         """Nothing is priced yet."""
         self.account = CostAccount()
         self._deployment = deployment
+        self._grows = deployment.engine.kv_admission == "growing"
+        self._finished: dict[Row, float] = {}
+        """Rows that came to their end and were not asked for yet, and when."""
         self._decode: BatchPrice | None = None
         self._prompts: BatchPrice | None = None
         self._prefills: dict[tuple[Chunk, ...], Prefill] = {}
@@ -58,7 +61,8 @@ class PricedInBulk:
         if isinstance(found, Terms):
             return found
         terms = price.terms(schedule.loads[:, :, None, :], schedule.emitted_tokens[None])
-        if own.is_kept:
+        # Whoever may be added up anew, when another is set back, is not worked out anew.
+        if own.is_kept or self._grows:
             own.derived[price] = terms
         return terms
 
@@ -94,6 +98,11 @@ class PricedInBulk:
         sums, maxima = self._next_columns
         self._note(self._decode, (sums[:, :n_steps], maxima[:, :n_steps]))
         return bool(n_steps == sums.shape[1])
+
+    def take_finished(self) -> dict[Row, float]:
+        """Rows that came to their end, and when."""
+        finished, self._finished = self._finished, {}
+        return finished
 
     def prefill(self, chunks: tuple[Chunk, ...]) -> tuple[float, int]:
         """(seconds, query tokens of all passes) of a forward over prompts, accounted for."""

@@ -8,9 +8,9 @@ that reads files has `prepared(parameters)` too: the same with what the files sa
 
 from __future__ import annotations
 
-import importlib
-import pkgutil
 from typing import TYPE_CHECKING, Any, Protocol, cast
+
+from simulator.folder_modules import module_in, names_in
 
 if TYPE_CHECKING:  # names() must stay quick
     from collections.abc import Callable
@@ -39,11 +39,9 @@ class Workload(Protocol):
 
 def names() -> list[str]:
     """Every workload kind in the folder."""
-    return sorted(m.name.replace("_", "-") for m in pkgutil.iter_modules(__path__))
+    return names_in(__path__)
 
 
 def workload(kind: str) -> Workload:
     """The workload module *kind*; raises KeyError for one that is not in the folder."""
-    if kind not in names():
-        raise KeyError(kind)
-    return cast("Workload", importlib.import_module(f"{__name__}.{kind.replace('-', '_')}"))
+    return cast("Workload", module_in(__name__, __path__, kind))

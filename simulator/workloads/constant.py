@@ -1,15 +1,13 @@
 """Constant arrivals: one request every 1 / rate_per_s, the first at 0."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Literal
-
-import simpy
 
 from simulator.load.arrival_times import even_times
 from simulator.load.generated import (
     GeneratedLoad,
-    drive_generated,
+    driver_of,
     generated_requests,
     prepared_load,
 )
@@ -23,9 +21,7 @@ class Parameters(GeneratedLoad):
     kind: Literal["constant"] = "constant"
 
 
-def prepared(parameters: Parameters) -> Parameters:
-    """*parameters* with what their files say; raises DocumentError."""
-    return prepared_load(parameters)
+prepared = prepared_load
 
 
 def requests(parameters: Parameters, seed: int) -> Iterator[Request]:
@@ -33,11 +29,4 @@ def requests(parameters: Parameters, seed: int) -> Iterator[Request]:
     return generated_requests(parameters, seed, even_times(parameters.rate_per_s))
 
 
-def drive(
-    environment: simpy.Environment,
-    parameters: Parameters,
-    seed: int,
-    submit: Callable[[Request], object],
-) -> None:
-    """Start the process that submits each request as it arrives."""
-    drive_generated(environment, requests(parameters, seed), submit)
+drive = driver_of(requests)

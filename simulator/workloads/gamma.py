@@ -1,16 +1,15 @@
 """Gamma arrivals: gaps of a given coefficient of variation, above 1 in bursts, below 1 evener."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Annotated, Literal
 
-import simpy
 from pydantic import Field, Strict
 
 from simulator.load.arrival_times import renewal_times
 from simulator.load.generated import (
     GeneratedLoad,
-    drive_generated,
+    driver_of,
     generated_requests,
     prepared_load,
 )
@@ -26,9 +25,7 @@ class Parameters(GeneratedLoad):
     """Standard deviation of the gaps over their mean; 1 is Poisson arrivals."""
 
 
-def prepared(parameters: Parameters) -> Parameters:
-    """*parameters* with what their files say; raises DocumentError."""
-    return prepared_load(parameters)
+prepared = prepared_load
 
 
 def requests(parameters: Parameters, seed: int) -> Iterator[Request]:
@@ -39,11 +36,4 @@ def requests(parameters: Parameters, seed: int) -> Iterator[Request]:
     return generated_requests(parameters, seed, times)
 
 
-def drive(
-    environment: simpy.Environment,
-    parameters: Parameters,
-    seed: int,
-    submit: Callable[[Request], object],
-) -> None:
-    """Start the process that submits each request as it arrives."""
-    drive_generated(environment, requests(parameters, seed), submit)
+drive = driver_of(requests)

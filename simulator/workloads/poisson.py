@@ -1,15 +1,13 @@
 """Poisson arrivals: gaps are exponential, the first from 0, as of many independent users."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Literal
-
-import simpy
 
 from simulator.load.arrival_times import renewal_times
 from simulator.load.generated import (
     GeneratedLoad,
-    drive_generated,
+    driver_of,
     generated_requests,
     prepared_load,
 )
@@ -23,9 +21,7 @@ class Parameters(GeneratedLoad):
     kind: Literal["poisson"] = "poisson"
 
 
-def prepared(parameters: Parameters) -> Parameters:
-    """*parameters* with what their files say; raises DocumentError."""
-    return prepared_load(parameters)
+prepared = prepared_load
 
 
 def requests(parameters: Parameters, seed: int) -> Iterator[Request]:
@@ -35,11 +31,4 @@ def requests(parameters: Parameters, seed: int) -> Iterator[Request]:
     return generated_requests(parameters, seed, times)
 
 
-def drive(
-    environment: simpy.Environment,
-    parameters: Parameters,
-    seed: int,
-    submit: Callable[[Request], object],
-) -> None:
-    """Start the process that submits each request as it arrives."""
-    drive_generated(environment, requests(parameters, seed), submit)
+drive = driver_of(requests)

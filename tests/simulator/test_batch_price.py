@@ -325,10 +325,10 @@ def test_mixed_steps_cost_what_their_rows_say(policy: str, engine: str) -> None:
 
     cost = expected(deployment, passes, loads, emitted, chunks=chunks[..., None], emitting=2)
     assert_prices_agree(price, mixed, cost)
-    found = price.mixed_seconds(terms.sums, terms.maxima, chunks, 2)
+    found = price.seconds(mixed.sums, mixed.maxima)
     assert found == pytest.approx(cost.seconds, rel=ROUNDING)
     account = CostAccount()
-    price.account_mixed(account, terms.sums, terms.maxima, chunks, 2)
+    price.account(account, mixed.sums, mixed.maxima)
     assert_accounts_agree(account, cost)
 
 
