@@ -75,23 +75,24 @@ class InBulk(PricedInBulk):
             self._over[row] = None
             self._finished[row] = np.nan
             return
+        terms, kv_bytes = self._from(row, row.position)
+        if self._totals is None:
+            self._totals = RunningTotals(len(terms.sums), len(terms.maxima))
+        self._totals.add(self._step, terms, kv_bytes)
         self._began[row] = self._step
-        self._add(row, row.position)
         stop = self._step + n_steps
         heapq.heappush(self._ends, (stop, next(self._order), row))
         self._last_end = max(self._last_end, stop)
 
-    def _add(self, row: Row, position: int) -> None:
-        """The steps of *row* from *position* on join the totals."""
+    def _from(self, row: Row, position: int) -> tuple[Terms, FloatArray]:
+        """Terms of *row*, and the cache that it holds, at its steps from *position* on."""
         terms, kv_bytes = self.terms_of(row), row.own.kv_bytes
         if row.prefix_bytes:
             kv_bytes = kv_bytes - row.prefix_bytes
         if position:
             terms = Terms(terms.sums[:, position:], terms.maxima[:, position:])
             kv_bytes = kv_bytes[position:]
-        if self._totals is None:
-            self._totals = RunningTotals(len(terms.sums), len(terms.maxima))
-        self._totals.add(self._step, terms, kv_bytes)
+        return terms, kv_bytes
 
     def _last_terms(self, row: Row) -> Terms:
         """The last step of a row that is over, once more, without what it emitted."""
@@ -104,17 +105,19 @@ class InBulk(PricedInBulk):
         return terms
 
     def drop(self, row: Row) -> None:
-        """Take out a row that is not over, and add the others up anew."""
+        """Take out a row that is not over."""
         began = self._began.pop(row)
         row.ends_s.append(self._step_ends.between(began, self._step))
         row.position += self._step - began
         self._ends = [entry for entry in self._ends if entry[2] is not row]
         heapq.heapify(self._ends)
         self._last_end = max((stop for stop, _, _ in self._ends), default=self._step)
-        if self._totals is not None:
-            self._totals.clear()
-        for other, start in self._began.items():
-            self._add(other, other.position + self._step - start)
+        totals = self._totals
+        if totals is not None and totals.remove(self._step, *self._from(row, row.position)):
+            totals.forget_maxima()
+            for other, start in self._began.items():
+                terms, _ = self._from(other, other.position + self._step - start)
+                totals.raise_maxima(self._step, terms)
 
     def leave(self, row: Row) -> None:
         """Take out a row that is over."""

@@ -24,27 +24,43 @@ class RunningTotals:
 
     def add(self, step: int, terms: Terms, kv_bytes: FloatArray) -> None:
         """A row takes part with *terms*, and holds *kv_bytes*, from *step* on."""
-        n_steps = terms.sums.shape[1]
-        start = self._column(step, n_steps)
-        columns = slice(start, start + n_steps)
+        columns = self._columns(step, terms.sums.shape[1])
         self._sums[:, columns] += terms.sums
         self._sums[KV_BYTES, columns] += kv_bytes
-        np.maximum(self._maxima[:, columns], terms.maxima, out=self._maxima[:, columns])
+        self.raise_maxima(step, terms)
 
     def over(self, step: int, n_steps: int) -> tuple[FloatArray, FloatArray]:
         """(sums, maxima) of *n_steps* from *step* on: views that the next addition changes."""
-        start = self._column(step, n_steps)
-        columns = slice(start, start + n_steps)
+        columns = self._columns(step, n_steps)
         return self._sums[:, columns], self._maxima[:, columns]
 
     def kv_bytes(self, step: int) -> float:
         """Cache held during *step*."""
         return float(self._sums[KV_BYTES, self._column(step, 1)])
 
-    def clear(self) -> None:
-        """Nobody takes part any more."""
-        self._sums[:] = 0.0
+    def remove(self, step: int, terms: Terms, kv_bytes: FloatArray) -> bool:
+        """Undo what `add` did, but for the maxima; whether the row made any of them.
+
+        Of whole numbers, which most sums are of, nothing is left; of others a rounding.
+        """
+        columns = self._columns(step, terms.sums.shape[1])
+        self._sums[:, columns] -= terms.sums
+        self._sums[KV_BYTES, columns] -= kv_bytes
+        return bool((self._maxima[:, columns] == terms.maxima).any())
+
+    def forget_maxima(self) -> None:
+        """Nobody has raised any maximum."""
         self._maxima[:] = 0.0
+
+    def raise_maxima(self, step: int, terms: Terms) -> None:
+        """The maxima are at least those of *terms*, from *step* on."""
+        columns = self._columns(step, terms.maxima.shape[1])
+        np.maximum(self._maxima[:, columns], terms.maxima, out=self._maxima[:, columns])
+
+    def _columns(self, step: int, n_steps: int) -> slice:
+        """Those of *n_steps* from *step* on."""
+        start = self._column(step, n_steps)
+        return slice(start, start + n_steps)
 
     def _column(self, step: int, n_steps: int) -> int:
         """The column of *step*, once there is room for *n_steps* from it on.
