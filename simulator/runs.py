@@ -1,14 +1,13 @@
 """Runs: what many scenarios come to, each distinct one simulated once, spread over processes."""
 
 import json
-import multiprocessing
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from concurrent.futures import ProcessPoolExecutor
-from contextlib import contextmanager
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from simulator.deployment import build
 from simulator.documents import DocumentError
+from simulator.execution.pool import pool_of
+from simulator.execution.tasks import Lost, Tasks
 from simulator.result import run
 
 # What a run says, or why there is none.
@@ -29,28 +28,17 @@ def summaries(
     processes; what they say is the same.
     """
     keys = [json.dumps(document, sort_keys=True) for _, document in scenarios]
-    first = dict(zip(reversed(keys), reversed(scenarios), strict=True))
     found: dict[str, Summary] = {}
-    with _mapped(workers, first.values()) as answers:
-        for key, summary in zip(first, answers, strict=True):
-            found[key] = summary
+    with pool_of(workers) as pool:
+        tasks: Tasks[str, tuple[str, dict[str, Any]], Summary] = Tasks(pool, _summary)
+        for key, scenario in dict(zip(reversed(keys), reversed(scenarios), strict=True)).items():
+            tasks.add(key, scenario)
+        while len(tasks):
+            key, answer = tasks.next_finished()
+            found[key] = answer.what if isinstance(answer, Lost) else answer
             for _ in range(keys.count(key)):
                 advance()
     return [found[key] for key in keys]
-
-
-@contextmanager
-def _mapped(
-    workers: int, scenarios: Iterable[tuple[str, dict[str, Any]]]
-) -> Iterator[Iterable[Summary]]:
-    """The summaries of *scenarios* in their order, as they come."""
-    if workers == 1:
-        yield map(_summary, scenarios)
-        return
-    # Fresh processes: a fork would copy whatever threads the caller runs.
-    pool = ProcessPoolExecutor(workers, mp_context=multiprocessing.get_context("spawn"))
-    with pool:
-        yield pool.map(_summary, scenarios)
 
 
 def _summary(scenario: tuple[str, dict[str, Any]]) -> Summary:
