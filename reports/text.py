@@ -7,7 +7,7 @@ from rich.console import Console
 
 from reports.terminal import console as new_console
 from reports.terminal import table
-from reports.units import percent, prefixed, seconds
+from reports.units import figure, percent, prefixed, seconds
 
 LATENCIES = {
     "queueing_s": "waiting to be admitted",
@@ -43,13 +43,14 @@ def print_run(summary: Mapping[str, Any]) -> None:
             "output tokens/s per request",
             _figure(metrics["output_tokens_per_s_per_request"], ".1f"),
         ),
-        ("requests/s", f"{metrics['requests_per_s']:.3g}"),
+        ("requests/s", figure(metrics["requests_per_s"])),
         *_load_rates(summary),
         ("tokens per forward", _figure(metrics["tokens_per_forward"])),
         ("tokens per step", _figure(metrics["tokens_per_step"])),
         ("decode steps", f"{metrics['steps']}"),
         ("mean batch", _figure(metrics["batch_rows"], ".1f")),
         ("mean KV cache in use, per GPU", prefixed(metrics["kv_used_bytes"] or 0.0, "B")),
+        *_prefill_replicas(metrics),
         ("simulated time", seconds(metrics["simulated_s"])),
     ]
     console.print(table("Throughput", ("", ""), rates))
@@ -106,12 +107,14 @@ def _load_rates(summary: Mapping[str, Any]) -> Sequence[tuple[str, str]]:
     metrics, steady, goodput = summary["metrics"], summary["steady"], summary["metrics"]["goodput"]
     told = []
     if steady is not None:
-        told.append(("  offered", f"{steady['offered_per_s']:.3g}"))
+        told.append(("  offered", figure(steady["offered_per_s"])))
     if goodput is not None:
         share = "-" if goodput["share"] is None else percent(goodput["share"])
-        told.append(("  within the SLO", f"{goodput['requests_per_s']:.3g} ({share})"))
+        limits = _limits(summary["scenario"]["slo"])
+        told.append((f"  within {limits}", f"{figure(goodput['requests_per_s'])} ({share})"))
     if steady is not None:
-        told.append(("replicas busy", percent(metrics["busy_share"])))
+        who = "replicas that decode busy" if "prefill_replicas" in metrics else "replicas busy"
+        told.append((who, percent(metrics["busy_share"])))
     if metrics["requests_rejected"]:
         told.append(("requests rejected", f"{metrics['requests_rejected']}"))
     if metrics["preemptions"]:
@@ -121,13 +124,30 @@ def _load_rates(summary: Mapping[str, Any]) -> Sequence[tuple[str, str]]:
     return told
 
 
+def _limits(slo: Mapping[str, float | None]) -> str:
+    """The limits with their units, so that a wrong unit shows."""
+    return ", ".join(f"{name} {seconds(limit)}" for name, limit in slo.items() if limit is not None)
+
+
+def _prefill_replicas(metrics: Mapping[str, Any]) -> Sequence[tuple[str, str]]:
+    """What is in use of replicas that only fill prompts; the lines above are of the others then."""
+    used = metrics.get("prefill_replicas")
+    if used is None:
+        return []
+    return [
+        ("prefill replicas busy", percent(used["busy_share"])),
+        ("  mean batch", _figure(used["batch_rows"], ".1f")),
+        ("  mean KV cache in use, per GPU", prefixed(used["kv_used_bytes"] or 0.0, "B")),
+    ]
+
+
 def _is_told(name: str, levels: Mapping[str, float] | None) -> bool:
     """Whether a latency has a line; one for the queue only where somebody waited."""
     return levels is not None and (name != "queueing_s" or levels["mean"] > 0)
 
 
-def _figure(value: float | None, how: str = ".3g") -> str:
-    return "-" if value is None else f"{value:{how}}"
+def _figure(value: float | None, how: str = "") -> str:
+    return f"{value:{how}}" if how and value is not None else figure(value)
 
 
 def _print_shares(console: Console, summary: Mapping[str, Any]) -> None:

@@ -9,25 +9,36 @@ _SECONDS = (
     (120.0, 1.0, "s"),
 )
 
+MOST_MINUTES_S = 7200.0
+# Larger numbers with three figures would round to this or beyond.
+LEAST_WHOLE = 999.5
+
 
 def seconds(value: float | None) -> str:
-    """Seconds as ps, ns, us, ms, s or min with three figures."""
+    """Seconds as ps, ns, us, ms, s, min or h with three figures."""
     if value is None:
         return "-"
     if value == 0:
         return "0 us"
     for limit, factor, unit in _SECONDS:
         if value < limit:
-            return f"{value * factor:.3g} {unit}"
-    return f"{value / 60:.3g} min"
+            return f"{figure(value * factor)} {unit}"
+    return f"{figure(value / 60)} min" if value < MOST_MINUTES_S else f"{figure(value / 3600)} h"
+
+
+def figure(value: float | None) -> str:
+    """A number with three significant figures, or all of its whole ones; never as 1.1e+03."""
+    if value is None:
+        return "-"
+    return f"{value:.3g}" if abs(value) < LEAST_WHOLE else f"{value:.0f}"
 
 
 def prefixed(value: float, unit: str) -> str:
     """A number with an SI prefix and three figures."""
     for factor, prefix in _PREFIXES:
         if value >= factor:
-            return f"{value / factor:.3g} {prefix}{unit}"
-    return f"{value:.3g} {unit}"
+            return f"{figure(value / factor)} {prefix}{unit}"
+    return f"{figure(value)} {unit}"
 
 
 def percent(share: float) -> str:

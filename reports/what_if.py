@@ -5,7 +5,7 @@ from itertools import groupby
 from typing import Any
 
 from reports.terminal import WHY, console, pairs, table
-from reports.units import seconds
+from reports.units import percent, prefixed, seconds
 
 CROSSOVER = "crossover"
 METRICS = {
@@ -13,7 +13,12 @@ METRICS = {
     "tpot_s": "time per output token",
     "step_latency_s": "decode step",
     "latency_s": "request latency",
+    "ttft_s": "time to first token",
+    "queueing_s": "waiting to be admitted",
+    "goodput": "share of requests within the SLO",
+    "goodput_requests_per_s": "requests/s within the SLO",
 }
+"""Others are told by their names."""
 # A step that differs by less is as long.
 AS_LONG = 0.005
 WHOLE_FROM = 100.0
@@ -52,7 +57,7 @@ def print_what_if(answer: Mapping[str, Any]) -> None:
     ]
     first = ", ".join(filter(None, [group_name, answer["row_name"]]))
     heads = [first, *columns, "best", "by", WHY]
-    out.print(table(METRICS[answer["metric"]], heads, rows))
+    out.print(table(METRICS.get(answer["metric"], answer["metric"]), heads, rows))
     out.print(answer["conclusion"], style="bold")
     for number, words in enumerate(refused, 1):
         out.print(f"[{number}] {words}")
@@ -88,8 +93,9 @@ def why(line: Line) -> str:
         return "nothing fits"
     if line["runner_up"] is None:
         return "nothing else fits" if len(line["best"]) == 1 else "all are equal"
-    within = f"within the interval ({_percent(line['interval'])}): "
-    return (within if line["within_interval"] else "") + _reason(line)
+    if not line["within_interval"]:
+        return _reason(line)
+    return f"within the interval ({_percent(line['interval'])}): {_reason(line)}"
 
 
 def _reason(line: Line) -> str:
@@ -180,8 +186,10 @@ def _crossing(answer: Mapping[str, Any], lines: Sequence[Line]) -> str:
 
 def _stop(line: Line) -> str:
     within = ", within the interval" if line["within_interval"] else ""
-    if line["margin"] is None:
+    if line["runner_up"] is None:
         return f"{line['row']} (equal)"
+    if line["margin"] is None:
+        return f"{line['row']} ({line['best'][0]}, and zero)"
     return f"{line['row']} ({line['best'][0]} +{100 * line['margin']:.1f} %{within})"
 
 
@@ -211,6 +219,10 @@ def _figure(cell: Mapping[str, Any], answer: Mapping[str, Any], refused: Sequenc
         return f"[{refused.index(cell['refused']) + 1}]"
     if answer["unit"] == "s":
         return seconds(value)
+    if answer["unit"] == "share":
+        return percent(value)
+    if answer["unit"] == "B":
+        return prefixed(value, "B")
     return f"{value:.0f}" if value >= WHOLE_FROM else f"{value:.3g}"
 
 

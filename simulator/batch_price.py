@@ -18,8 +18,14 @@ from simulator.batch_totals import BatchTotals, StepTotals
 from simulator.cost import OpCost
 from simulator.deployment import Deployment
 from simulator.ops import Op, StepLoad
-from simulator.schedule import ADAPTER, LOGITS, N_LOADS, QUERY, IntArray, Pass
-from simulator.step_cost import CostAccount, OverheadRates, last_target_pass, ops_of
+from simulator.schedule import ADAPTER, CONTEXT, LOGITS, N_LOADS, QUERY, IntArray, Pass
+from simulator.step_cost import (
+    CostAccount,
+    OverheadRates,
+    account_name,
+    last_target_pass,
+    ops_of,
+)
 
 FloatArray = npt.NDArray[np.float64]
 
@@ -199,18 +205,24 @@ class BatchPrice:
 
     def _account(self, account: CostAccount, sums: FloatArray, maxima: FloatArray) -> None:
         totals = self._step_totals(sums, maxima)
-        for index, step_pass in enumerate(self._passes):
-            account.meet(step_pass.name, self._ops(index, totals))
+        if not self._prefill:
+            # Of a mixed step one row at least is a chunk of a prompt.
+            rows = sums[LIVE_ROWS] - self._is_mixed(sums)
+            context = totals.loads[CONTEXT::N_LOADS]
+            account.sizes.meet_batches((rows.min(), rows.max()), float(context.max()))
+        names = self._names(mixed=self._is_mixed(sums))
+        for index, name in enumerate(names):
+            account.meet(name, self._ops(index, totals))
         for index, cost, times in self._totals.costs(totals):
-            self._add(account, index, cost, times)
+            self._add(account, names, index, cost, times)
         own = sums[self._attention_sums], maxima[self._attention_maxima]
         for index, cost in self._attention.costs(*own):
-            self._add(account, index, cost, 1.0)
+            self._add(account, names, index, cost, 1.0)
         if self._is_mixed(sums):
             chunks = sums[self.n_sums + N_LOADS :], maxima[self.n_maxima :]
             for _, cost in self._chunk_attention.costs(*chunks):
                 named = replace(cost, op=replace(cost.op, name="prefill attention"))
-                self._add(account, self._chunk_pass, named, 1.0)
+                self._add(account, names, self._chunk_pass, named, 1.0)
         self._account_seconds(account, sums, maxima)
 
     def _account_seconds(self, account: CostAccount, sums: FloatArray, maxima: FloatArray) -> None:
@@ -221,11 +233,23 @@ class BatchPrice:
         account.total_s += float((self._launches.dot(launch_s) + added).sum())
         account.add_overhead(float(added.sum()))
 
+    def _names(self, *, mixed: bool) -> list[str]:
+        """Of the passes, by which they are accounted for."""
+        chunked = self._chunk_pass if mixed else None
+        return [
+            account_name(step_pass, mixed=index == chunked)
+            for index, step_pass in enumerate(self._passes)
+        ]
+
     def _add(
-        self, account: CostAccount, index: int, cost: OpCost, times: float | FloatArray
+        self,
+        account: CostAccount,
+        names: Sequence[str],
+        index: int,
+        cost: OpCost,
+        times: float | FloatArray,
     ) -> None:
-        step_pass = self._passes[index]
-        account.add_part(step_pass.name, cost, step_pass.launches * times)
+        account.add_part(names[index], cost, self._passes[index].launches * times)
 
     def _ops(self, index: int, totals: StepTotals) -> list[Op]:
         """The operations of a pass, of no load; an adapter where a token passed it."""

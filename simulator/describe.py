@@ -3,10 +3,11 @@
 import dataclasses
 import inspect
 import json
+from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
-from simulator import decoding, workloads
+from simulator import batching, decoding, routers, workloads
 from simulator.documents import DocumentError, Mistake, known
 from simulator.library import SHELVES, TRACES
 from simulator.model import ELEMENT_BYTES, ModelSpec
@@ -17,10 +18,18 @@ from traces.reading import trace_of
 from traces.records import records
 from traces.trace_error import TraceError
 
+MODULES: Final[Mapping[str, tuple[Any, Callable[[str], Any]]]] = {
+    "policies": (decoding, decoding.policy),
+    "workloads": (workloads, workloads.workload),
+    "batching": (batching, batching.batching),
+    "routers": (routers, routers.router),
+}
+"""Kinds of which a module is one thing: their package, and what takes a module from it."""
+
 
 def describe(kind: str, name: str) -> dict[str, Any]:
     """The thing's fields and what follows from them; raises DocumentError for unknown names."""
-    if kind in {"policies", "workloads"}:
+    if kind in MODULES:
         return _module(kind, name)
     thing = SHELVES[kind].get(name)
     # Tuples and numpy numbers turn into what JSON and YAML write.
@@ -35,21 +44,31 @@ def describe(kind: str, name: str) -> dict[str, Any]:
 
 
 def _module(kind: str, name: str) -> dict[str, Any]:
-    folder: Any = decoding if kind == "policies" else workloads
+    folder, module_of = MODULES[kind]
     if name not in folder.names():
         raise DocumentError(kind, [Mistake("", known(name, folder.names(), kind))])
-    module = folder.policy(name) if kind == "policies" else folder.workload(name)
-    fields = [
+    module = module_of(name)
+    described: dict[str, Any] = {"name": name, "description": inspect.getdoc(module)}
+    parameters, uses = getattr(module, "Parameters", None), getattr(module, "USES", None)
+    if parameters is not None:
+        described["parameters"] = _fields(parameters)
+    if uses is not None:
+        described["uses"] = dataclasses.asdict(uses)
+    return described
+
+
+def _fields(parameters: Any) -> list[dict[str, Any]]:  # noqa: ANN401 (a class of any module)
+    """What a scenario may give, and what holds when it does not."""
+    found = getattr(parameters, "FOUND", ())
+    return [
         {
             "name": field.name,
             "default": None if field.default is dataclasses.MISSING else field.default,
             "required": field.default is dataclasses.MISSING,
         }
-        for field in dataclasses.fields(module.Parameters)
+        for field in dataclasses.fields(parameters)
+        if field.name not in found
     ]
-    described = {"name": name, "description": inspect.getdoc(module), "parameters": fields}
-    uses = getattr(module, "USES", None)
-    return described | ({"uses": dataclasses.asdict(uses)} if uses else {})
 
 
 def _model(model: ModelSpec) -> dict[str, Any]:

@@ -7,6 +7,7 @@ import types
 import typing
 from collections.abc import Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -144,14 +145,22 @@ def as_mapping(value: object, origin: str) -> dict[str, Any]:
     return value
 
 
+@cache
+def _adapter(schema: Any) -> TypeAdapter[Any]:  # noqa: ANN401 (a type, or a form of one)
+    """What checks values against *schema*; it takes longer to make than a document to check."""
+    return TypeAdapter(schema)
+
+
 def check(schema: type[T], value: object, where: str = "") -> tuple[T | None, list[Mistake]]:
     """*value* as a *schema*, or None, and every mistake in it, with dotted paths below *where*."""
     try:
-        return TypeAdapter(schema).validate_python(value), []
+        form: Any = schema
+        checked: T = _adapter(form).validate_python(value)
     except ValidationError as error:
         # A list whose items are wrong is also too short without them; the items are told already.
         found = [e for e in error.errors() if e["type"] != "too_short" or not e["input"]]
         return None, [_mistake(schema, item, where) for item in found]
+    return checked, []
 
 
 def load(schema: type[T], path: Path) -> T:

@@ -1,4 +1,4 @@
-"""Finds models, engines, hardware profiles, traces and what-ifs by name: a file or folder each.
+"""Finds models, engines, hardware, traces, what-ifs and studies by name: a file or folder each.
 
 A name with a path separator or a YAML suffix is a path, so a user's own file needs no install.
 """
@@ -7,16 +7,29 @@ import importlib
 import os
 from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
-from simulator.documents import DocumentError, Mistake, check, known, read_mapping, shown
+from simulator.documents import (
+    DocumentError,
+    Mistake,
+    as_mapping,
+    check,
+    known,
+    parse,
+    read_text,
+    shown,
+)
 
 IDEAL = "ideal"
 """The engine without any overhead, which a scenario has when it names none."""
 
 MOST_NAME_BYTES = 255
 """Of a file's name, on the file systems there are."""
+
+MOST_KEPT = 128
+"""Things that a process has read."""
 
 _ROOT = Path(__file__).parents[1]
 
@@ -56,17 +69,13 @@ class Shelf:
     def get(self, name: str) -> Any:  # noqa: ANN401 (depends on the shelf)
         """The checked thing called *name*; raises DocumentError."""
         path = self.path(name)
-        document = read_mapping(path)
-        thing, mistakes = check(self._schema_of(document, path), document)
-        if thing is None:
-            raise DocumentError(str(path), mistakes)
-        return thing
+        return _thing(self, path, read_text(path))
 
     def shipped(self) -> dict[str, Any]:
         """Every shipped thing, by name."""
         return {name: self.get(name) for name in self.names()}
 
-    def _schema_of(self, document: Mapping[str, Any], path: Path) -> Any:  # noqa: ANN401 (a class)
+    def schema_of(self, document: Mapping[str, Any], path: Path) -> Any:  # noqa: ANN401 (a class)
         """The class that a file must be; raises DocumentError for unknown records."""
         if self.by_records and "records" in document:
             return self._manifest_of(document["records"], path)
@@ -84,6 +93,20 @@ class Shelf:
         raise DocumentError(str(path), [Mistake("records", what)])
 
 
+@lru_cache(maxsize=MOST_KEPT)
+def _thing(shelf: Shelf, path: Path, text: str) -> Any:  # noqa: ANN401 (depends on the shelf)
+    """The thing that a file with that *text* is; raises DocumentError.
+
+    Reading YAML takes ten times as long as a short run, and one process runs many scenarios of the
+    same things; equal texts are equal things, and nothing changes them.
+    """
+    document = as_mapping(parse(text, str(path)), str(path))
+    thing, mistakes = check(shelf.schema_of(document, path), document)
+    if thing is None:
+        raise DocumentError(str(path), mistakes)
+    return thing
+
+
 MODELS = Shelf("model", "simulator.model:ModelSpec", _ROOT / "simulator/models", "{name}.yaml")
 ENGINES = Shelf(
     "engine", "simulator.engine_profile:EngineProfile", _ROOT / "simulator/engines", "{name}.yaml"
@@ -99,12 +122,16 @@ TRACES = Shelf(
     by_records="traces.records",
 )
 WHAT_IFS = Shelf("what-if", "simulator.what_if:WhatIf", _ROOT / "simulator/what_ifs", "{name}.yaml")
+STUDIES = Shelf(
+    "study", "simulator.sweep.design:SweepFile", _ROOT / "simulator/studies", "{name}.yaml"
+)
 SHELVES = {
     "models": MODELS,
     "hardware": HARDWARE,
     "engines": ENGINES,
     "traces": TRACES,
     "what-ifs": WHAT_IFS,
+    "studies": STUDIES,
 }
 
 

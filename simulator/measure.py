@@ -8,7 +8,7 @@ import numpy.typing as npt
 from pydantic import BeforeValidator, ConfigDict
 
 from simulator.documents import shown
-from simulator.quantities import seconds_of
+from simulator.quantities import seconds_of, three_figures
 from simulator.records import RunRecords
 from simulator.warm_up import warm_up_values
 
@@ -20,6 +20,8 @@ WHOLE: Final = (
 REST: Final = "counts, steps and times between emissions are the whole run's"
 LEAST_FINISHES: Final = 20
 """Inside a window that is to stand for a load."""
+MOST_EXACT_S: Final = 99_999.5
+"""Later times are told in whole seconds."""
 
 
 def _warm_up(value: object) -> str | float:
@@ -108,7 +110,7 @@ def window_of(records: RunRecords, measure: Measure, *, is_closed: bool) -> Wind
         else "drain included",
     ]
     left_out.append(REST)
-    return Window(begin, stop, f"{begin:.6g} s to {stop:.6g} s: {'; '.join(left_out)}")
+    return Window(begin, stop, f"{_clock(begin)} s to {_clock(stop)} s: {'; '.join(left_out)}")
 
 
 def warm_up_s(records: RunRecords, measure: Measure) -> float:
@@ -123,6 +125,11 @@ def warm_up_s(records: RunRecords, measure: Measure) -> float:
     return float(arrivals[order][warm_up_values(latencies)] - arrivals_s(records)[0])
 
 
+def _clock(time_s: float) -> str:
+    """A time in seconds, with six figures at most and no exponent."""
+    return f"{time_s:.6g}" if time_s < MOST_EXACT_S else f"{time_s:.0f}"
+
+
 def _how(measure: Measure) -> str:
     return " by MSER-5" if measure.warm_up == "auto" else ""
 
@@ -130,4 +137,4 @@ def _how(measure: Measure) -> str:
 def _left_out(what: str, seconds: float, of_it: str, how: str) -> str:
     if seconds <= 0:
         return f"no {what}{how}"
-    return f"{what} of {seconds:.3g} s ({of_it}) left out{how}"
+    return f"{what} of {three_figures(seconds)} s ({of_it}) left out{how}"

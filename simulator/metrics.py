@@ -5,6 +5,7 @@ Rates are of what finishes in it, occupancies of the steps that start in it. Wha
 per forward, and the distributions of steps and of gaps between emissions are the whole run's.
 """
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
@@ -29,9 +30,12 @@ class Machines:
     """What the load was served by."""
 
     replicas: int = 1
+    """Those that decode, then those that only fill prompts."""
     gpus: int = 1
     kv_capacity_bytes: float | None = None
     """Of a replica, per GPU."""
+    prefill_replicas: int = 0
+    """How many of the replicas only fill prompts."""
 
 
 def time_to_first_token_s(requests: Requests) -> FloatArray:
@@ -57,6 +61,16 @@ def time_per_output_token_s(requests: Requests) -> FloatArray:
     later = requests.column("output_tokens") - requests.column("first_tokens")
     taken = requests.column("finished_s") - requests.column("first_token_s")
     return np.where(later > 0, taken / np.maximum(later, 1), np.nan)
+
+
+def times_s(requests: Requests) -> dict[str, FloatArray]:
+    """What an SLO can limit, by its name there, [requests] each."""
+    return {
+        "ttft": time_to_first_token_s(requests),
+        "tpot": time_per_output_token_s(requests),
+        "latency": latency_s(requests),
+        "queueing": queueing_s(requests),
+    }
 
 
 def summarise(
@@ -121,15 +135,9 @@ def _goodput(records: RunRecords, window: Window, slo: Slo) -> dict[str, Any]:
     One that was rejected kept none; one whose tokens came out all at once keeps any limit of tpot.
     """
     requests = records.requests
-    times_s = {
-        "ttft": time_to_first_token_s(requests),
-        "tpot": time_per_output_token_s(requests),
-        "latency": latency_s(requests),
-        "queueing": queueing_s(requests),
-    }
     measured = window.has(requests.column("arrival_s"))
     rejected = int(window.has(records.rejected.column("arrival_s")).sum())
-    kept = int(slo.met(times_s)[measured].sum())
+    kept = int(slo.met(times_s(requests))[measured].sum())
     arrived = int(measured.sum()) + rejected
     return {
         "share": kept / arrived if arrived else None,
@@ -189,25 +197,52 @@ def _per_forward(records: RunRecords) -> dict[str, Any]:
 
 
 def _occupancy(records: RunRecords, window: Window, machines: Machines) -> dict[str, Any]:
-    """How much of the replicas is in use.
+    """How much of the replicas is in use, of those that decode where others fill the prompts.
 
     Requests and cache bytes in a batch are averaged over the time of the steps, the number in the
-    system over the window; a replica is busy while it steps.
+    system over the window; a replica is busy while it steps. The share of prefill is of the time of
+    all replicas.
     """
     timeline = records.timeline
     sums = timeline.whole if window.is_whole else timeline.between(window.begin_s, window.end_s)
-    busy_s = float(sums.busy_s.sum())
-    used = _quotient(float(sums.kv_byte_s.sum()), busy_s)
-    capacity = machines.kv_capacity_bytes
     shares = _busy_shares(sums, window, machines.replicas)
+    decoders = len(shares) - machines.prefill_replicas
     return {
-        "batch_rows": _quotient(float(sums.row_s.sum()), busy_s),
+        **_in_use(sums, slice(decoders), machines),
+        "prefill_time_share": _quotient(float(sums.prefill_s.sum()), float(sums.busy_s.sum())),
+        "busy_share": float(np.mean(shares[:decoders])),
+        "busy_share_by_replica": shares,
+        **_prefill_replicas(sums, shares, machines),
+        "requests_in_system": _in_system(records.requests, window),
+    }
+
+
+def _in_use(sums: StepSums, chosen: slice, machines: Machines) -> dict[str, float | None]:
+    """Means over the steps of the *chosen* replicas."""
+    busy_s = float(sums.busy_s[chosen].sum())
+    used = _quotient(float(sums.kv_byte_s[chosen].sum()), busy_s)
+    capacity = machines.kv_capacity_bytes
+    return {
+        "batch_rows": _quotient(float(sums.row_s[chosen].sum()), busy_s),
         "kv_used_bytes": used,
         "kv_used_share": used / capacity if capacity and used is not None else None,
-        "prefill_time_share": _quotient(float(sums.prefill_s.sum()), busy_s),
-        "busy_share": float(np.mean(shares)),
-        "busy_share_by_replica": shares,
-        "requests_in_system": _in_system(records.requests, window),
+    }
+
+
+def _prefill_replicas(
+    sums: StepSums, shares: Sequence[float], machines: Machines
+) -> dict[str, Any]:
+    """What is in use of the replicas that only fill prompts, and which those are; where any are."""
+    fillers = machines.prefill_replicas
+    decoders = len(shares) - fillers
+    if not fillers:
+        return {}
+    return {
+        "role_by_replica": ["decode"] * decoders + ["prefill"] * fillers,
+        "prefill_replicas": {
+            **_in_use(sums, slice(decoders, None), machines),
+            "busy_share": float(np.mean(shares[decoders:])),
+        },
     }
 
 

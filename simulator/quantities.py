@@ -10,6 +10,8 @@ from simulator.documents import DocumentError, Mistake, shown
 
 SECONDS = {"ms": 1e-3, "s": 1.0, "m": 60.0, "h": 3600.0}
 MOST_S = 1e12
+# Larger numbers with three figures would round to this or beyond.
+LEAST_WHOLE = 999.5
 _SPAN = re.compile(r"\s*([0-9]*\.?[0-9]+)\s*(ms|s|m|h)\s*")
 
 
@@ -31,6 +33,11 @@ def seconds_of(value: object) -> float:
         )
         raise ValueError(message)
     return seconds
+
+
+def three_figures(value: float) -> str:
+    """*value* with three significant figures, or all of its whole ones; never as 1.1e+03."""
+    return f"{value:.3g}" if abs(value) < LEAST_WHOLE else f"{value:.0f}"
 
 
 Seconds = Annotated[float, BeforeValidator(seconds_of)]

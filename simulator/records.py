@@ -60,7 +60,10 @@ class StepRecord:
     start_s: float
     seconds: float
     prefill: bool
+    batch_rows: int
+    """Requests in the batch: admitted and neither over nor set back, whatever the step does."""
     rows: int
+    """Those of them with tokens in the forward."""
     query_tokens: int
     emitted_tokens: int
     forwards: int
@@ -68,7 +71,15 @@ class StepRecord:
     replica: int = 0
 
 
-BLOCK = ("start_s", "seconds", "rows", "query_tokens", "emitted_tokens", "kv_used_bytes")
+BLOCK = (
+    "start_s",
+    "seconds",
+    "batch_rows",
+    "rows",
+    "query_tokens",
+    "emitted_tokens",
+    "kv_used_bytes",
+)
 """What differs from step to step, in the order in which blocks of steps have it."""
 
 
@@ -127,6 +138,7 @@ class RunRecords:
         *,
         start_s: FloatArray,
         seconds: FloatArray,
+        batch_rows: IntArray | FloatArray,
         rows: IntArray | FloatArray,
         query_tokens: IntArray | FloatArray,
         emitted_tokens: IntArray | FloatArray,
@@ -136,8 +148,8 @@ class RunRecords:
         replica: int = 0,
     ) -> None:
         """Consecutive steps of a replica, [steps] each; what is one number is every step's."""
-        columns = (start_s, seconds, rows, query_tokens, emitted_tokens, kv_used_bytes)
-        block = np.array(columns, dtype=np.float64)
+        counts = (batch_rows, rows, query_tokens, emitted_tokens)
+        block = np.array((start_s, seconds, *counts, kv_used_bytes), dtype=np.float64)
         self.add_block(block, forwards=forwards, prefill=prefill, replica=replica)
 
     def _flush(self) -> None:

@@ -268,7 +268,8 @@ class Replica:
         start_s = self._now
         seconds, query_tokens = self.stepping.prefill(tuple(chunks))
         yield from self._until(start_s + seconds)
-        self._record_one(start_s, seconds, chunks, (0, query_tokens, 0), self._prefill_launches)
+        counts = 0, query_tokens, 0
+        self._record_one(start_s, seconds, chunks, counts, self._prefill_launches)
         self._fill(rows, chunks)
 
     def _mixed(self) -> Generator[simpy.Event, Any, None]:
@@ -283,7 +284,7 @@ class Replica:
         step = self.stepping.mixed(present)
         start_s, seconds = self._now, float(step.seconds[0])
         yield from self._until(start_s + seconds)
-        alive, query_tokens, emitted = step.counts[:, 0].tolist()
+        _, alive, query_tokens, emitted = step.counts[:, 0].tolist()
         query_tokens += sum(tokens for tokens, _, _ in present)
         counts = alive, query_tokens, emitted
         self._record_one(start_s, seconds, chunks, counts, step.forwards, prefill=False)
@@ -306,7 +307,9 @@ class Replica:
             alive += tokens > 0
             emitted += first
         used_bytes = self.ledger.used_bytes
-        step = np.array((start_s, seconds, alive, query_tokens, emitted, used_bytes))
+        step = np.array(
+            (start_s, seconds, len(self.live), alive, query_tokens, emitted, used_bytes)
+        )
         self.records.add_block(
             step[:, None], forwards=forwards, prefill=prefill, replica=self.index
         )
@@ -339,7 +342,7 @@ class Replica:
         )
         ledger, n_steps = self.ledger, len(steps.seconds)
         block = np.empty((len(BLOCK), n_steps))
-        used_bytes = np.add(steps.kv_bytes, ledger.other_bytes, out=block[5])
+        used_bytes = np.add(steps.kv_bytes, ledger.other_bytes, out=block[-1])
         if self._grants.grows and n_steps > 1 and used_bytes.max() > ledger.capacity_bytes:
             n_steps = int((used_bytes > ledger.capacity_bytes).argmax())
         clock_s = np.empty(n_steps + 1)
@@ -354,7 +357,8 @@ class Replica:
         ends_s[-1] = self._now
         block = block[:, :n_steps]
         block[0], block[1] = clock_s[:n_steps], steps.seconds[:n_steps]
-        block[2:5] = steps.counts[:, :n_steps]
+        block[2:6] = steps.counts[:, :n_steps]
+        block[2] += len(self._filling)
         self.records.add_block(block, forwards=steps.forwards, prefill=False, replica=self.index)
         ledger.decoding_bytes = float(steps.kv_bytes[n_steps - 1])
         ledger.make_room()

@@ -12,7 +12,8 @@ from simulator.deployment import Deployment
 from simulator.engine import Simulated, simulate
 from simulator.fidelity import error_terms, fidelity, interval
 from simulator.measure import Measure, window_of
-from simulator.metrics import Machines, summarise
+from simulator.metrics import Machines, summarise, times_s
+from simulator.ran import ops_that_ran
 from simulator.records import RunRecords
 from simulator.roofline import prefill_ops, sample_passes
 from simulator.steady_state import Stays, Steadiness, steadiness
@@ -59,8 +60,9 @@ def run(deployment: Deployment, *, keep_steps: bool = True) -> RunResult:
         "fidelity": fidelity(deployment, account, ops),
         "warnings": [
             *load_warnings(metrics, steady, scenario.measure),
+            *(scenario.slo.idle(times_s(records.requests)) if scenario.slo else ()),
             *caveats(deployment, metrics, engine_share),
-            *outside(deployment.hardware, ops),
+            *outside(deployment.hardware, ops_that_ran(deployment, records, account.sizes)),
         ],
     }
     return RunResult(summary, simulated)
@@ -68,7 +70,12 @@ def run(deployment: Deployment, *, keep_steps: bool = True) -> RunResult:
 
 def machines_of(deployment: Deployment) -> Machines:
     """The replicas of *deployment*, those that only fill prompts included."""
-    return Machines(deployment.replicas, deployment.gpus, deployment.kv_capacity_bytes)
+    return Machines(
+        replicas=deployment.replicas,
+        gpus=deployment.gpus,
+        kv_capacity_bytes=deployment.kv_capacity_bytes,
+        prefill_replicas=deployment.replicas - deployment.scenario.parallel.dp,
+    )
 
 
 def stays_of(records: RunRecords) -> Stays:
@@ -87,9 +94,15 @@ def _offered_tokens_per_s(records: RunRecords, steady: Steadiness | None) -> flo
 
 
 def _filled_share(deployment: Deployment, metrics: Mapping[str, Any]) -> float:
-    """Of the batches or the cache, whichever is fuller, what is in use in the mean over time."""
-    rows = (metrics["batch_rows"] or 0.0) / deployment.most_together
-    return float(metrics["busy_share"] * max(rows, metrics["kv_used_share"] or 0.0))
+    """Of the batches or the cache, whichever is fuller, what is in use in the mean over time.
+
+    Where prompts are filled by replicas of their own, of those or the others.
+    """
+    shares = []
+    for used in (metrics, metrics.get("prefill_replicas", metrics)):
+        rows = (used["batch_rows"] or 0.0) / deployment.most_together
+        shares.append(used["busy_share"] * max(rows, used["kv_used_share"] or 0.0))
+    return float(max(shares))
 
 
 def load_warnings(

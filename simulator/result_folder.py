@@ -33,6 +33,16 @@ def check_new(folder: Path) -> None:
 def write(result: RunResult, folder: Path) -> None:
     """Write the result into a new *folder*: JSON, scenario.yaml, and a CSV file of each record.
 
+    Raises DocumentError when something is there already or it cannot be written.
+    """
+    with whole_folder(folder) as draft:
+        _write_files(result, draft)
+
+
+@contextmanager
+def whole_folder(folder: Path) -> Iterator[Path]:
+    """A draft that becomes the new *folder* when all is written into it.
+
     The folder appears whole or not at all, whatever happens in between; what a killed process
     leaves is a hidden `.blockcast-` folder beside it. Raises DocumentError when something is there
     already or it cannot be written.
@@ -46,7 +56,7 @@ def write(result: RunResult, folder: Path) -> None:
         ):
             draft = Path(scratch) / "result"
             draft.mkdir()
-            _write_files(result, draft)
+            yield draft
             draft.rename(folder)
     except OSError as error:
         # Arrow's own errors have a number, and a text of their own.

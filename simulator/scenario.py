@@ -122,7 +122,7 @@ def is_field(dotted: str) -> bool:
     return all(parts) and len(parts) <= MAX_DEPTH
 
 
-def settings_of(options: tuple[str, ...]) -> dict[str, Any]:
+def settings_of(options: tuple[str, ...], origin: str = "--set") -> dict[str, Any]:
     """`key=value` options as dotted fields and YAML values; raises DocumentError."""
     settings, wrong = {}, []
     for option in options:
@@ -130,9 +130,9 @@ def settings_of(options: tuple[str, ...]) -> dict[str, Any]:
         if not equals or not is_field(key):
             wrong.append(Mistake(shown(option), "must be key=value, such as decode.block=8"))
         else:
-            settings[key] = parse(value, f"--set {key}")
+            settings[key] = parse(value, f"{origin} {key}")
     if wrong:
-        raise DocumentError("--set", wrong)
+        raise DocumentError(origin, wrong)
     return settings
 
 

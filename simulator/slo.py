@@ -1,7 +1,9 @@
 """Service-level objectives: limits that a request must keep to count as well served."""
 
-from collections.abc import Mapping
+import math
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, fields
+from typing import Final
 
 import numpy as np
 import numpy.typing as npt
@@ -10,6 +12,9 @@ from pydantic import ConfigDict
 from simulator.quantities import Seconds
 
 FloatArray = npt.NDArray[np.float64]
+
+FAR_ABOVE: Final = 100
+"""Times the longest time that any request took: such a limit was hardly meant."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -33,6 +38,20 @@ class Slo:
     def limits(self) -> dict[str, float]:
         """Seconds by metric."""
         return {name: limit for name, limit in vars(self).items() if limit is not None}
+
+    def idle(self, times_s: Mapping[str, FloatArray]) -> Iterator[str]:
+        """Sentences on limits far above what any request took, *times_s* as in `met`.
+
+        A wait for admission is held against whole latencies, since often nobody waits.
+        """
+        for name, limit in self.limits.items():
+            taken = times_s["latency" if name == "queueing" else name]
+            longest = float(np.nanmax(taken)) if np.isfinite(taken).any() else math.inf
+            if limit > FAR_ABOVE * longest:
+                yield (
+                    f"slo.{name} is {limit:g} s, more than {FAR_ABOVE} times what any request took "
+                    f"({longest:.3g} s): it limits nothing; for milliseconds write {limit:g}ms"
+                )
 
     def met(self, times_s: Mapping[str, FloatArray]) -> npt.NDArray[np.bool_]:
         """Which requests keep every limit; *times_s* has [requests] of each metric.

@@ -8,6 +8,8 @@ import numpy as np
 import numpy.typing as npt
 from scipy.special import stdtrit
 
+from simulator.quantities import three_figures
+
 FloatArray = npt.NDArray[np.float64]
 IntArray = npt.NDArray[np.int64]
 State = Literal["steady", "growing", "too short"]
@@ -22,6 +24,9 @@ GROWING_CONFIDENCE: Final = 0.99
 EXCLUDED_SHARE: Final = 0.05
 """Of the arrivals; growth beyond it must be excluded before a system is called steady."""
 STEADY_CONFIDENCE: Final = 0.95
+EDGES: Final = " (less by those who were under way when the window ended)"
+SPARE: Final = 2.0
+"""Times as many requests as a verdict takes are named, since another draw is a worse one."""
 
 
 @dataclass(frozen=True)
@@ -36,6 +41,8 @@ class Steadiness:
     in_system_at_end: int
     """Requests waiting or being served at the last arrival."""
     sentence: str
+    enough_requests: int | None = None
+    """About how many requests would tell, where these are too few."""
 
 
 @dataclass(frozen=True)
@@ -68,10 +75,15 @@ def steadiness(stays: Stays, begin_s: float, end_s: float) -> Steadiness:
     present = _present(arrivals, stays.finishes_s)[inside]
     waiting = _present(arrivals, stays.admissions_s)[inside]
     state: State = "too short"
+    stays_s = LEAST_STAYS * stays.served_s
     if len(inside) >= LEAST_ARRIVALS:
-        is_long = length_s >= LEAST_STAYS * stays.served_s
+        is_long = length_s >= stays_s
         states = {growth_state(waiting), growth_state(present) if is_long else "too short"}
         state = "growing" if "growing" in states else min(states, key=("too short", "steady").index)
+    enough = None
+    if state == "too short":
+        longer = stays_s / length_s if length_s else 1.0
+        enough = _enough(len(arrivals), longer, waiting, present)
     finishes = stays.finishes_s
     served = int(((finishes > begin_s) & (finishes <= end_s)).sum())
     offered_per_s, served_per_s = _rate(arrivals[inside]), served / length_s if length_s else 0.0
@@ -80,7 +92,8 @@ def steadiness(stays: Stays, begin_s: float, end_s: float) -> Steadiness:
         offered_per_s,
         served_per_s,
         int(present[-1]) if len(present) else 0,
-        _sentence(state, offered_per_s, served_per_s),
+        _sentence(state, offered_per_s, served_per_s, enough),
+        enough,
     )
 
 
@@ -99,24 +112,62 @@ def _present(arrivals_s: FloatArray, ends_s: FloatArray) -> IntArray:
 
 def growth_state(in_system: IntArray) -> State:
     """What the numbers in the system at consecutive arrivals say of its growth."""
+    share, surely, likely = _gain(in_system)
+    if share > max(GROWTH_SHARE, surely):
+        return "growing"
+    return "steady" if share + likely < EXCLUDED_SHARE else "too short"
+
+
+def _gain(in_system: IntArray) -> tuple[float, float, float]:
+    """Gain as a share of the arrivals, and how far off it is, by the two confidences."""
     edges = np.linspace(0, len(in_system) - 1, PARTS + 1).round().astype(np.int64)
     gains = np.diff(in_system[edges])
     arrivals = len(in_system) - 1
-    share = float(gains.sum()) / arrivals
     error = math.sqrt(PARTS) * float(gains.std(ddof=1)) / arrivals
     surely, likely = (float(stdtrit(PARTS - 1, c)) for c in (GROWING_CONFIDENCE, STEADY_CONFIDENCE))
-    if share > max(GROWTH_SHARE, surely * error):
-        return "growing"
-    return "steady" if share + likely * error < EXCLUDED_SHARE else "too short"
+    return float(gains.sum()) / arrivals, surely * error, likely * error
 
 
-def _sentence(state: State, offered_per_s: float, served_per_s: float) -> str:
-    rates = f"offered {offered_per_s:.3g} req/s, served {served_per_s:.3g}"
+def _enough(n_requests: int, longer: float, *in_system: IntArray) -> int:
+    """About how many requests the rules need, of whom *n_requests* were too few.
+
+    The window must be *longer* times as long, hold the least arrivals, and tell by each of the
+    numbers *in_system*. The error of the gain falls with the root of the number of requests. If the
+    gain stays the number that it is, more requests make it too small a share to be growth; if it
+    stays the share that it is, growth shows: what comes first is taken.
+    """
+    n_inside = len(in_system[0])
+    factors = [longer, LEAST_ARRIVALS / max(1, n_inside)]
+    if n_inside > PARTS:
+        factors += [_more(each) for each in in_system]
+    needed = max(1.0, *factors) * max(n_requests, 1)
+    step = 10.0 ** max(0, math.floor(math.log10(needed)) - 1)
+    return max(LEAST_ARRIVALS, int(math.ceil(needed / step) * step))
+
+
+def _more(in_system: IntArray) -> float:
+    """Times as many requests at which the numbers tell; 1 where they tell already."""
+    share, surely, likely = _gain(in_system)
+    # r times as many: share / r + likely / sqrt(r) = EXCLUDED_SHARE, a square of 1 / sqrt(r).
+    gained = max(share, 0.0)
+    root = (likely + math.sqrt(likely**2 + 4 * gained * EXCLUDED_SHARE)) / (2 * EXCLUDED_SHARE)
+    if share > GROWTH_SHARE:
+        root = min(root, surely / share)
+    return max(1.0, SPARE * root**2)
+
+
+def _sentence(state: State, offered_per_s: float, served_per_s: float, enough: int | None) -> str:
+    offered, served = three_figures(offered_per_s), three_figures(served_per_s)
+    rates = f"offered {offered} req/s, served {served}"
+    is_less = offered != served and served_per_s < offered_per_s
     return {
         "growing": (
             f"overloaded: {rates}: the queue grew without bound, latencies depend on how long the "
             "run was"
         ),
-        "steady": f"steady: {rates}",
-        "too short": f"too short a run to tell whether it keeps up: {rates}",
+        "steady": f"steady: {rates}{EDGES if is_less else ''}",
+        "too short": (
+            f"too short a run to tell whether it keeps up: {rates}; "
+            f"about {enough} requests would do"
+        ),
     }[state]

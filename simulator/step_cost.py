@@ -11,12 +11,15 @@ from simulator.cost import BOUNDS, OpCost, price
 from simulator.deployment import Deployment
 from simulator.ops import Op, StepLoad
 from simulator.schedule import ADAPTER, LOGITS, QUERY, TARGET, IntArray, Pass
+from simulator.sizes_met import SizesMet
 from simulator.work import pass_ops
 
 FloatArray = npt.NDArray[np.float64]
 
 ENGINE = "engine"
 """Name under which the engine's overhead is accounted, and what bounds it."""
+WITH_PROMPTS = " with prompts"
+"""Behind the name of a pass that chunks of prompts go through too."""
 
 
 @dataclass(frozen=True)
@@ -39,6 +42,8 @@ class CostAccount:
     seconds_by_kernel: dict[tuple[str, str], float] = field(default_factory=dict)
     """By (kernel, precision): which curve priced it."""
     total_s: float = 0.0
+    sizes: SizesMet = field(default_factory=SizesMet)
+    """At which the kernels were asked."""
 
     def share(self, seconds: float) -> float:
         """*seconds* over all of them; zero where no step was taken."""
@@ -47,6 +52,7 @@ class CostAccount:
     def include(self, other: "CostAccount") -> None:
         """Add everything that *other* has accounted for."""
         self.total_s += other.total_s
+        self.sizes.include(other.sizes)
         for name in ("seconds_by_op", "seconds_by_bound", "seconds_by_kernel"):
             for key, seconds in getattr(other, name).items():
                 _increase(getattr(self, name), key, seconds)
@@ -63,6 +69,7 @@ class CostAccount:
         """Account for *part* of pass *name*, launched as often at every step; not in the total."""
         seconds, bound = launches * part.seconds, part.bound
         self._meet(name, part.op, float(seconds.sum()))
+        self.sizes.meet(part)
         for index, limit in enumerate(BOUNDS):
             share = float(seconds[bound == index].sum())
             _increase(self.seconds_by_bound, limit, share)
@@ -120,9 +127,9 @@ def price_steps(  # noqa: PLR0913 (what a step is made of)
         graph = 1.0 if prefill or chunks is not None else bucket
         padding = graph * row_padding(deployment, load)
         step = StepLoad(load, prefill, padding, chunks if index == mixed else None)
-        launch_s = np.zeros_like(seconds)
+        launch_s, name = np.zeros_like(seconds), account_name(step_pass, mixed=index == mixed)
         for part in price(deployment.hardware, ops_of(deployment, step_pass, step)):
-            parts.append((step_pass.name, part, step_pass.launches))
+            parts.append((name, part, step_pass.launches))
             launch_s += part.seconds
         seconds += step_pass.launches * launch_s
         waiting += step_pass.launches * np.maximum(overhead.host_pass_s - launch_s, 0.0)
@@ -134,6 +141,11 @@ def price_steps(  # noqa: PLR0913 (what a step is made of)
     added = waiting + rates.step_s + rates.live_row_s * live + rates.logit_s @ logits
     added = added + rates.emitting_row_s * emitting_rows
     return StepCost(seconds + added, tuple(parts), added)
+
+
+def account_name(step_pass: Pass, *, mixed: bool) -> str:
+    """Under which name *step_pass* is accounted for, where it is *mixed* with prompts or not."""
+    return f"{step_pass.name}{WITH_PROMPTS}" if mixed else step_pass.name
 
 
 def last_target_pass(passes: Sequence[Pass]) -> int:

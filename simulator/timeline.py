@@ -32,7 +32,7 @@ class StepSums:
     """In steps of any kind."""
     prefill_s: FloatArray
     row_s: FloatArray
-    """Rows of the batch, times seconds."""
+    """Requests in the batch, times seconds."""
     kv_byte_s: FloatArray
     emitted_tokens: FloatArray
     steps: FloatArray
@@ -93,7 +93,7 @@ def _amounts(steps: Mapping[str, npt.NDArray[np.float64]]) -> list[FloatArray]:
     return [
         seconds,
         seconds * prefill,
-        seconds * steps["rows"],
+        seconds * steps["batch_rows"],
         seconds * steps["kv_used_bytes"],
         steps["emitted_tokens"],
         1.0 - prefill,

@@ -4,12 +4,12 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from typing import Any, Literal
 
-from simulator.grid import UNITS, Grid, Label, Metric, Settings
+from simulator.compared_metrics import ComparedMetric, is_of_steps, missing, unit_of, value_of
+from simulator.grid import Grid, Label, Settings
 from simulator.model import STRICT
 from simulator.reasons import Bound, Reason, largest_bound, reason
 from simulator.runs import Summary, summaries
 from simulator.scenario import with_settings
-from simulator.validate import metric_of
 
 CROSSOVER = "crossover"
 CROSSING_COLUMNS = 2
@@ -27,7 +27,7 @@ class WhatIf(Grid):
 
     name: str
     question: str
-    metric: Metric
+    metric: ComparedMetric
     better: Literal["higher", "lower"]
     conclusion: Literal["best column per row", "crossover"]
     group_name: str = ""
@@ -72,7 +72,7 @@ class Cell:
 
     value: float | None
     interval: float | None
-    """Relative, from the run's residuals."""
+    """Relative, from the run's residuals; None for what is not as far off as its steps."""
     bound: Bound | None
     refused: str = ""
 
@@ -88,7 +88,7 @@ class Line:
     """Several where they are equal; none where all are refused."""
     runner_up: str | None
     margin: float | None
-    """By how much the best is better than the runner-up, relative."""
+    """By how much the best is better than the runner-up, relative; None where one is zero."""
     interval: float | None
     """The larger one of the two runs."""
     reason: Reason | None
@@ -117,7 +117,7 @@ def answer(
         "question": what_if.question,
         "note": what_if.note,
         "metric": what_if.metric,
-        "unit": UNITS[what_if.metric],
+        "unit": unit_of(what_if.metric),
         "better": what_if.better,
         "draws": what_if.conclusion,
         "group_name": what_if.group_name,
@@ -148,18 +148,19 @@ def _line(what_if: WhatIf, group: Label | None, row: Label, runs: Mapping[str, S
         best=best,
         runner_up=runner_up,
         margin=_margin(*(cells[name] for name in pair)) if pair else None,
-        interval=max(cells[name].interval or 0.0 for name in pair) if pair else None,
+        interval=_interval(*(cells[name] for name in pair)) if pair else None,
         reason=_reason(*(runs[name] for name in pair)) if pair else None,
     )
 
 
-def _cell(metric: Metric, run: Summary) -> Cell:
+def _cell(metric: str, run: Summary) -> Cell:
     if isinstance(run, str):
         return Cell(None, None, None, refused=run)
-    if run["metrics"][metric] is None:
-        return Cell(None, None, None, refused=f"a run without a decode step has no {metric}")
-    value = metric_of(run["metrics"], metric)
-    return Cell(value, run["interval"]["relative"], largest_bound(run))
+    value = value_of(run["metrics"], metric)
+    if value is None:
+        return Cell(None, None, None, refused=missing(metric))
+    relative = run["interval"]["relative"] if is_of_steps(metric) else None
+    return Cell(value, relative, largest_bound(run))
 
 
 def _ranked(cells: Mapping[str, Cell], *, is_higher_better: bool) -> Sequence[str]:
@@ -169,10 +170,16 @@ def _ranked(cells: Mapping[str, Cell], *, is_higher_better: bool) -> Sequence[st
     return sorted(values, key=lambda name: sign * values[name])
 
 
-def _margin(best: Cell, other: Cell) -> float:
-    """How much larger the larger of two values is, relative to the smaller."""
+def _margin(best: Cell, other: Cell) -> float | None:
+    """How much larger the larger of two values is, relative to the smaller; None beside zero."""
     low, high = sorted((best.value or 0.0, other.value or 0.0))
-    return high / low - 1
+    return high / low - 1 if low else None
+
+
+def _interval(best: Cell, other: Cell) -> float | None:
+    """The larger one of two runs; None where there is none of the metric."""
+    known = [cell.interval for cell in (best, other) if cell.interval is not None]
+    return max(known, default=None)
 
 
 def _reason(best: Summary, other: Summary) -> Reason | None:

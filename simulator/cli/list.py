@@ -2,15 +2,31 @@
 
 import click
 
-KINDS = ("models", "hardware", "engines", "policies", "traces", "workloads", "what-ifs")
+KINDS = (
+    "models",
+    "hardware",
+    "engines",
+    "policies",
+    "batching",
+    "routers",
+    "traces",
+    "workloads",
+    "what-ifs",
+    "studies",
+)
 
 
 def names_of(kind: str) -> list[str]:
     """The shipped names of a kind."""
-    from simulator import decoding, workloads
+    from simulator import batching, decoding, routers, workloads
     from simulator.library import SHELVES
 
-    folders = {"policies": decoding.names, "workloads": workloads.names}
+    folders = {
+        "policies": decoding.names,
+        "workloads": workloads.names,
+        "batching": batching.names,
+        "routers": routers.names,
+    }
     return folders[kind]() if kind in folders else SHELVES[kind].names()
 
 

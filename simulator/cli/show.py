@@ -12,9 +12,11 @@ SINGULAR = {
     "model": "models",
     "engine": "engines",
     "policy": "policies",
+    "router": "routers",
     "trace": "traces",
     "workload": "workloads",
     "what-if": "what-ifs",
+    "study": "studies",
 }
 
 

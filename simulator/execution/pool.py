@@ -46,12 +46,14 @@ def pool_of(workers: int) -> Iterator[Pool]:
         yield ThisProcess()
         return
     processes = Processes(workers)
+    is_over = False
     try:
         yield processes
-    except BaseException:
-        processes.kill()
-        raise
-    processes.close()
+        is_over = True
+    finally:
+        # Whoever was interrupted does not wait for what is under way.
+        end = processes.close if is_over else processes.kill
+        end()
 
 
 class ThisProcess:

@@ -16,6 +16,7 @@ from traces.requests.request_file import RequestFile, RequestReader, open_reques
 from traces.requests.request_file_error import RequestFileError
 from traces.requests.selection import Selection, taken
 from traces.requests.survey import Survey, survey
+from traces.requests.wrong_rows import wrong_rows
 
 
 def _refused(_: object) -> None:
@@ -61,7 +62,9 @@ class RequestSource:
         try:
             yield
         except RequestFileError as error:
-            raise DocumentError(self.field, [Mistake(self.field, str(error))]) from error
+            found = wrong_rows(self.file, error)
+            told = [*map(str, found.told), *([found.sentence] if found.others else [])]
+            raise DocumentError(self.field, [Mistake(self.field, each) for each in told]) from error
 
 
 def check_format(form: str, field: str) -> None:

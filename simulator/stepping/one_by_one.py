@@ -140,9 +140,10 @@ class OneByOne:
         )
         self.account.add(cost, 1)
         query = loads[:, QUERY].sum(axis=(0, 2))
+        counts = (len(places), (query > 0).sum(), query.sum(), sum(emitted))
         return Upcoming(
             seconds=cost.seconds,
-            counts=np.array([[(query > 0).sum()], [query.sum()], [sum(emitted)]], dtype=float),
+            counts=np.array(counts, dtype=float)[:, None],
             kv_bytes=np.array([sum(place.row.held_bytes(place.stop) for place in places)]),
             forwards=sum(p.launches for p in passes),
         )

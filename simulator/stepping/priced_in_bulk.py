@@ -8,8 +8,8 @@ import numpy as np
 from simulator.batch_price import (
     EMITTED_TOKENS,
     KV_BYTES,
-    LIVE_ROWS,
     QUERY_TOKENS,
+    ROWS,
     BatchPrice,
     Terms,
 )
@@ -77,6 +77,7 @@ class PricedInBulk:
             message = "no row has joined"
             raise RuntimeError(message)
         if chunks:
+            self.account.sizes.meet_prompts(chunks)
             loads = chunk_loads(chunks)[:, :, 0]
             terms = self._decode.mixed_terms(sums, maxima, loads, emitting(chunks))
             self._next_columns = terms.sums, terms.maxima
@@ -85,7 +86,7 @@ class PricedInBulk:
         seconds = self._decode.seconds(*self._next_columns)
         return Upcoming(
             seconds=seconds,
-            counts=sums[LIVE_ROWS : EMITTED_TOKENS + 1],
+            counts=sums[ROWS : EMITTED_TOKENS + 1],
             kv_bytes=sums[KV_BYTES],
             forwards=self._decode.forwards,
         )
@@ -116,6 +117,7 @@ class PricedInBulk:
         return seconds, query_tokens
 
     def _priced_prefill(self, chunks: tuple[Chunk, ...]) -> Prefill:
+        self.account.sizes.meet_prompts(chunks)
         passes, loads = prefill_passes(self._deployment, chunks)
         if self._prompts is None:
             self._prompts = BatchPrice(self._deployment, passes, prefill=True)

@@ -14,7 +14,7 @@ class Upcoming:
 
     seconds: FloatArray
     counts: FloatArray
-    """[3, steps]: requests with queries in the step, their query tokens, tokens that come out."""
+    """[4, steps]: requests, those with queries in the step, query tokens, tokens that come out."""
     kv_bytes: FloatArray
     """Held by the rows that decode."""
     forwards: int

@@ -31,6 +31,8 @@ PACKAGES = [name for name in MAY_IMPORT if (ROOT / name).is_dir()]
 # Libraries that only some packages may import.
 ONLY_IN = {"torch": {"kernels_ref"}, "matplotlib": {"reports"}}
 FORBIDDEN_CALLS = {"eval", "exec", "full_load", "unsafe_load", "full_load_all", "unsafe_load_all"}
+# simpleeval's, of trees that the grammar of constraints has checked; no Python runs.
+NOT_PYTHONS_OWN = {("simulator.sweep.constraints", "evaluator.eval")}
 FORBIDDEN_MODULES = {"pickle", "marshal", "shelve", "dill", "cloudpickle", "joblib"}
 
 
@@ -133,7 +135,8 @@ def test_nothing_read_can_run_code(module: str) -> None:
     for node in ast.walk(tree(module)):
         if isinstance(node, ast.Call):
             called = ast.unparse(node.func)
-            assert called.rpartition(".")[2] not in FORBIDDEN_CALLS, f"line {node.lineno}"
+            is_forbidden = called.rpartition(".")[2] in FORBIDDEN_CALLS
+            assert not is_forbidden or (module, called) in NOT_PYTHONS_OWN, f"line {node.lineno}"
             if called in {"yaml.load", "yaml.load_all"}:
                 loaders = [ast.unparse(k.value) for k in node.keywords if k.arg == "Loader"]
                 assert (module, loaders) == ("simulator.documents", ["_DocumentLoader"])

@@ -119,3 +119,22 @@ def test_an_unknown_name() -> None:
     answer = call("what-if", "uno-blok")
     assert answer.code == 1
     assert "did you mean uno-block" in answer.err
+
+
+def test_a_question_of_goodput_under_load() -> None:
+    """Two replicas keep more requests within their limits than one; shares are in per cent."""
+    load = {"kind": "poisson", "rate_per_s": 60.0, "requests": 200}
+    limits = {"ttft": "100ms"}
+    base = small(workload=load | {"prompt_tokens": 64, "output_tokens": 64}, slo=limits)
+    changes = {
+        "base": base | {"batching": {"max_batch": 8}},
+        "rows": {60: {}},
+        "columns": {"two": {"parallel.dp": 2}, "one": {"parallel.dp": 1}},
+        "metric": "goodput",
+    }
+    answer = json.loads(call("what-if", mine(**changes), "--json", "--workers", 1).out)
+    (line,) = answer["lines"]
+    shares = {name: cell["value"] for name, cell in line["cells"].items()}
+    assert 0 <= shares["one"] < shares["two"] <= 1
+    assert (answer["unit"], line["best"], line["interval"]) == ("share", ["two"], None)
+    assert f"{100 * shares['two']:.1f} %" in call("what-if", mine(**changes), "--workers", 1).out

@@ -158,6 +158,21 @@ def whoever_fits_joins_the_next_step(run: Played) -> None:
             assert step.kv_used_bytes + need > run.ledger.capacity_bytes
 
 
+def littles_law_holds_of_the_batch(run: Played) -> None:
+    """Requests in the batch, summed over the time of the steps, are what each spent in it.
+
+    That is from its admission to its finish, less what whoever was set back spent in the queue.
+    """
+    records = run.replica.records
+    assert all(s.rows <= s.batch_rows <= run.deployment.max_batch for s in records.steps)
+    by_steps = math.fsum(s.seconds * s.batch_rows for s in records.steps)
+    by_requests = math.fsum(r.finished_s - r.admitted_s for r in records.requests)
+    if any(r.preemptions for r in records.requests):
+        assert by_steps <= by_requests * (1 + ROUNDING)
+        return
+    assert math.isclose(by_steps, by_requests, rel_tol=ROUNDING)
+
+
 def time_is_accounted_for(run: Played) -> None:
     """Operations and limits each share out the whole time, which is that of the steps."""
     account = run.replica.account
@@ -183,5 +198,6 @@ LAWS: tuple[Callable[[Played], None], ...] = (
     steps_follow_one_another,
     the_replica_is_never_idle_with_work,
     whoever_fits_joins_the_next_step,
+    littles_law_holds_of_the_batch,
     time_is_accounted_for,
 )

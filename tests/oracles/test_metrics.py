@@ -8,7 +8,7 @@ import pytest
 
 from simulator.measure import WHOLE, Window
 from simulator.metrics import EXACT, Machines, summarise
-from simulator.records import RejectedRecord, RequestRecord, RunRecords, StepRecord
+from simulator.records import BLOCK, RejectedRecord, RequestRecord, RunRecords, StepRecord
 from simulator.slo import Slo
 from simulator.tally import distribution
 
@@ -35,7 +35,7 @@ def request(
 
 def step(start: float, seconds: float, rows: int, emitted: int, kv: float) -> StepRecord:
     """A decode step of two forwards."""
-    return StepRecord(start, seconds, False, rows, 4 * rows, emitted, 2, kv)  # noqa: FBT003
+    return StepRecord(start, seconds, False, rows, rows, 4 * rows, emitted, 2, kv)  # noqa: FBT003
 
 
 def run_of(
@@ -48,10 +48,7 @@ def run_of(
     for record, gaps in requests:
         records.add_request(record, np.array(gaps))
     for each in steps:
-        arrays = {
-            name: np.array([getattr(each, name)])
-            for name in ("start_s", "seconds", "rows", "query_tokens", "emitted_tokens")
-        }
+        arrays = {name: np.array([getattr(each, name)]) for name in BLOCK[:-1]}
         records.add_steps(
             **arrays,
             kv_used_bytes=np.array([each.kv_used_bytes]),
@@ -72,8 +69,8 @@ RECORDS = run_of(
         (request(2, 4, (3.0, 7.0, 9.0, 9.0), 4, 1), []),
     ],
     [
-        StepRecord(1.0, 1.0, prefill=True, rows=1, query_tokens=100, emitted_tokens=1, forwards=1,
-                   kv_used_bytes=100.0),
+        StepRecord(1.0, 1.0, prefill=True, batch_rows=1, rows=1, query_tokens=100, emitted_tokens=1,
+                   forwards=1, kv_used_bytes=100.0),
         step(2.0, 2.0, 2, 6, 300.0),
         step(4.0, 3.0, 2, 9, 300.0),
         step(7.0, 2.0, 1, 4, 50.0),

@@ -374,7 +374,8 @@ def test_chunks_go_through_the_last_pass_of_the_target() -> None:
     cost = price_steps(deployment, passes, loads, emitting_rows=np.zeros(1), chunks=chunks)
 
     with_chunks = {name for name, part, _ in cost.parts if part.op.name == "prefill attention"}
-    assert with_chunks == {passes[-1].name}
+    assert with_chunks == {"verify with prompts"}
+    assert {name for name, *_ in cost.parts} == {"draft", "verify with prompts"}
     drafter = (Pass("draft", passes[0].loads, stack="eagle3"),)
     with pytest.raises(ValueError, match="prompts go through the target, got passes of"):
         price_steps(deployment, drafter, loads[:1], emitting_rows=np.zeros(1), chunks=chunks)

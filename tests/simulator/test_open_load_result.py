@@ -96,6 +96,47 @@ def test_what_is_printed_of_an_overload(capsys: pytest.CaptureFixture[str]) -> N
     lines = capsys.readouterr().out.splitlines()
     assert lines[2].startswith("poisson arrivals, ")
     assert lines[3] == result.summary["steady"]["sentence"]
-    for words in ("  offered", "  within the SLO", "replicas busy", "waiting to be admitted"):
+    for words in ("  offered", "  within ttft 1 us", "replicas busy", "waiting to be admitted"):
         assert any(words in line for line in lines), words
     assert any("0 (0.0 %)" in line for line in lines)
+
+
+def test_limits_are_printed_with_their_units(capsys: pytest.CaptureFixture[str]) -> None:
+    """A bare 500 is 500 s, which the table says and a warning too; 200ms is what it says."""
+    result = result_of(0.5, slo={"ttft": 500, "tpot": "200ms"})
+    print_run(result.summary)
+
+    out = capsys.readouterr().out
+    assert "  within ttft 8.33 min, tpot 200 ms" in out
+    assert any("slo.ttft is 500 s" in warning for warning in result.summary["warnings"])
+
+
+def test_replicas_that_fill_prompts_are_printed_apart(capsys: pytest.CaptureFixture[str]) -> None:
+    """Beside those that decode, whose figures stand above; without them no such line is there."""
+    link = {"link_bytes_per_s": 100e9, "link_latency_s": 1e-4}
+    split = result_of(0.5, disaggregation={"prefill_replicas": 1} | link)
+    print_run(split.summary)
+    told = capsys.readouterr().out
+    print_run(result_of(0.5).summary)
+
+    assert "prefill replicas busy" not in capsys.readouterr().out
+    used = split.summary["metrics"]
+    for words, share in (
+        ("replicas that decode busy", used["busy_share"]),
+        ("prefill replicas busy", used["prefill_replicas"]["busy_share"]),
+    ):
+        line = next(line for line in told.splitlines() if words in line)
+        assert line.split()[-2] == f"{100 * share:.1f}"
+
+
+def test_steps_that_prompts_share_have_a_name_of_their_own() -> None:
+    """Their part of the time is what steps with more tokens than rows take."""
+    result = result_of(0.5, serving={"prefill_order": "mixed"}, batching={"max_batch": 4})
+
+    shares = result.summary["time_shares"]["by_operation"]
+    told = sum(share for name, share in shares.items() if name.startswith("decode with prompts: "))
+    steps = [step for step in result.simulated.records.steps if not step.prefill]
+    mixed_s = sum(step.seconds for step in steps if step.query_tokens > step.rows)
+    whole_s = sum(step.seconds for step in result.simulated.records.steps)
+    assert 0 < mixed_s < whole_s
+    assert told == pytest.approx(mixed_s / whole_s, rel=1e-6)

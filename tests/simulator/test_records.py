@@ -16,6 +16,7 @@ def stretch(n_steps: int, seed: int) -> dict[str, Any]:
     return {
         "start_s": generator.uniform(0, 10, n_steps),
         "seconds": generator.exponential(0.01, n_steps),
+        "batch_rows": generator.integers(9, 20, n_steps),
         "rows": generator.integers(1, 9, n_steps),
         "query_tokens": generator.integers(1, 99_999, n_steps),
         "emitted_tokens": generator.integers(0, 9, n_steps),
@@ -33,6 +34,7 @@ def table(told: dict[str, Any]) -> list[StepRecord]:
             start_s=float(told["start_s"][i]),
             seconds=float(told["seconds"][i]),
             prefill=told["prefill"],
+            batch_rows=int(told["batch_rows"][i]),
             rows=int(told["rows"][i]),
             query_tokens=int(told["query_tokens"][i]),
             emitted_tokens=int(told["emitted_tokens"][i]),

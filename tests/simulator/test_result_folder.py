@@ -41,6 +41,7 @@ def some_records(*, keep_steps: bool = True) -> RunRecords:
     records.add_steps(
         start_s=np.arange(3000) / 7,
         seconds=np.full(3000, 1 / 7),
+        batch_rows=np.arange(3000),
         rows=np.arange(3000),
         query_tokens=np.arange(3000),
         emitted_tokens=np.arange(3000),

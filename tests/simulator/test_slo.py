@@ -42,6 +42,40 @@ def test_what_is_no_limit_is_told(document: Any, where: str, told: str) -> None:
     assert told in mistakes[0].what
 
 
+@pytest.mark.parametrize(
+    ("slo", "told"),
+    [
+        (Slo(ttft=500.0), ["slo.ttft is 500 s, more than 100 times what any request took (2 s)"]),
+        (Slo(ttft=200.0), []),
+        (Slo(tpot=30.0), ["slo.tpot is 30 s, more than 100 times what any request took (0.2 s)"]),
+        # Nobody waited, but a second is not far above a latency of 9 s.
+        (Slo(queueing=1.0, latency=10.0), []),
+        (Slo(queueing=1000.0), ["slo.queueing is 1000 s, more than 100 times"]),
+    ],
+)
+def test_a_limit_far_above_everything_is_told(slo: Slo, told: list[str]) -> None:
+    """Over a hundred times the longest: perhaps milliseconds were meant, which the text shows."""
+    times = {
+        "ttft": np.array([1.0, 2.0]),
+        "tpot": np.array([0.2, np.nan]),
+        "latency": np.array([9.0, 8.0]),
+        "queueing": np.array([0.0, 0.0]),
+    }
+
+    found = list(slo.idle(times))
+
+    assert len(found) == len(told)
+    assert all(sentence.startswith(words) for sentence, words in zip(found, told, strict=True))
+    assert all(f"write {next(iter(slo.limits.values())):g}ms" in sentence for sentence in found)
+
+
+def test_limits_on_what_nobody_has_are_not_told() -> None:
+    """Where all came out at once there is no time per token, and without requests no time."""
+    times = {"ttft": np.array([]), "tpot": np.array([np.nan])}
+
+    assert not list(Slo(ttft=500.0, tpot=500.0).idle(times))
+
+
 def test_all_limits_must_be_kept() -> None:
     """At the limit is kept, above it is not; what does not apply (nan) keeps any limit."""
     times = {

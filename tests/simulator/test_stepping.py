@@ -69,5 +69,11 @@ def test_bulk_steps_are_the_plain_loop(policy: str, mode: str, data: st.DataObje
     the_same_to_rounding(bulk.replica.records, plain.replica.records)
     mine, theirs = bulk.replica.account, plain.replica.account
     assert mine.total_s == pytest.approx(theirs.total_s, rel=REL)
+    sizes, expected = mine.sizes.by_op, theirs.sizes.by_op
+    ranges = {key: asked for key, (_, asked) in expected.items() if asked}
+    assert sizes.keys() >= ranges.keys()
+    for key, asked in ranges.items():
+        for size, span in asked.items():
+            assert sizes[key][1][size] == pytest.approx(span, rel=REL), (key, size)
     for name in ("seconds_by_op", "seconds_by_bound", "seconds_by_kernel"):
         assert getattr(mine, name) == pytest.approx(getattr(theirs, name), rel=1e-9, abs=1e-15)

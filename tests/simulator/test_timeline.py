@@ -13,7 +13,7 @@ def steps_of(n_steps: int, span_s: float, replicas: int = 1) -> dict[str, np.nda
         "start_s": generator.uniform(0, span_s, n_steps),
         "seconds": generator.exponential(0.01, n_steps),
         "prefill": (generator.random(n_steps) < 0.2).astype(float),
-        "rows": generator.integers(1, 65, n_steps).astype(float),
+        "batch_rows": generator.integers(1, 65, n_steps).astype(float),
         "kv_used_bytes": generator.uniform(0, 1e10, n_steps),
         "emitted_tokens": generator.integers(0, 65, n_steps).astype(float),
         "forwards": generator.integers(1, 4, n_steps).astype(float),
@@ -36,7 +36,7 @@ def summed(steps: dict[str, np.ndarray], chosen: np.ndarray, replica: int) -> li
     return [
         seconds.sum(),
         seconds[prefill == 1].sum(),
-        (seconds * own["rows"]).sum(),
+        (seconds * own["batch_rows"]).sum(),
         (seconds * own["kv_used_bytes"]).sum(),
         own["emitted_tokens"].sum(),
         float((prefill == 0).sum()),

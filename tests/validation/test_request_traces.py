@@ -8,8 +8,10 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from simulator.load.request_source import RequestSource
 from traces.requests.request_block import RequestBlock, joined
 from traces.requests.request_file import RequestFile, open_requests
+from traces.requests.selection import Selection
 
 FOLDER = Path(os.environ.get("BLOCKCAST_SHARED", "../shared")) / "workloads"
 
@@ -87,6 +89,22 @@ def test_mooncake_blocks_cover_prompts(name: str) -> None:
 
     blocks = np.array([len(prefix) for prefix in block.prefixes or []])
     assert np.array_equal(blocks, -(-block.prompt_tokens // 512))
+
+
+def test_mooncake_conversations_come_in_ticks() -> None:
+    """At rate_scale 2 the bursts come twice as often and are as large; others have none."""
+    name = "mooncake_conversation.jsonl"
+    source = RequestSource(RequestFile(path=FOLDER / name), Selection(rate_scale=2.0), "file")
+    arrivals_s = np.concatenate([block.arrival_s for block, _ in source.blocks()])
+
+    for found_s, tick_s in ((whole(name).arrival_s, 3.0), (arrivals_s, 1.5)):
+        ticks = np.rint(found_s / tick_s)
+        assert np.abs(found_s / tick_s - ticks).max() <= 0.005 / 3
+        _, sizes = np.unique(ticks, return_counts=True)
+        assert sizes.mean() == pytest.approx(10.2, abs=0.1)
+        assert sizes.max() == 28
+    synthetic_s = whole("mooncake_synthetic.jsonl").arrival_s
+    assert len(np.unique(synthetic_s)) > 0.99 * len(synthetic_s)
 
 
 def test_tables_of_lengths_are_read() -> None:

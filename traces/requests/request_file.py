@@ -57,11 +57,12 @@ class RequestReader:
             found = dict(zip(places, columns, strict=True))
             arrival_s = np.zeros(len(columns[0].cells))
             if self.source.needs_arrivals:
-                clock = clock or self._clock(found["arrival"])
+                clock = clock or self.clock(found["arrival"])
                 arrival_s = clock.seconds(found["arrival"])
             yield self._block(found, arrival_s)
 
-    def _clock(self, column: TextColumn) -> ArrivalClock:
+    def clock(self, column: TextColumn) -> ArrivalClock:
+        """The clock of the file, by its first block; raises RequestFileError."""
         unit, may_go_back = self.source.time_unit, self.source.order == "sort"
         form = self.layout.form
         return ArrivalClock.of(form, column, time_unit=unit, may_go_back=may_go_back)

@@ -2,7 +2,7 @@
 
 import csv
 import json
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import islice
 from pathlib import Path
@@ -17,6 +17,13 @@ from traces.requests.text_lines import text_lines
 BLOCK_ROWS = 8192
 
 Columns = list[TextColumn]
+Refuse = Callable[[RequestFileError], None]
+"""What is done about a row that is none."""
+
+
+def raised(error: RequestFileError) -> None:
+    """Raise *error*: the first wrong row ends the reading."""
+    raise error
 
 
 class TextTable(Protocol):
@@ -26,8 +33,11 @@ class TextTable(Protocol):
     def header(self) -> tuple[str, ...]:
         """The names of its columns."""
 
-    def blocks(self, columns: Sequence[int]) -> Iterator[Columns]:
-        """Blocks of rows, of the columns at these places of the header; raises RequestFileError."""
+    def blocks(self, columns: Sequence[int], refuse: Refuse = raised) -> Iterator[Columns]:
+        """Blocks of rows, of the columns at these places of the header; raises RequestFileError.
+
+        A row that has other columns than the header is left out and put to *refuse*.
+        """
 
 
 def open_table(path: Path) -> TextTable:
@@ -54,7 +64,7 @@ class CsvTable:
     header: tuple[str, ...]
     lines: Iterator[str]
 
-    def blocks(self, columns: Sequence[int]) -> Iterator[Columns]:
+    def blocks(self, columns: Sequence[int], refuse: Refuse = raised) -> Iterator[Columns]:
         """As TextTable says; empty lines are no rows."""
         reader = csv.reader(self.lines, strict=True)
         found = False
@@ -74,17 +84,27 @@ class CsvTable:
                 rows = [row for row in rows if row]
             if rows:
                 found = True
+                rows, numbers = self._whole(rows, numbers, refuse)
                 yield self._columns(rows, numbers, columns)
         if not found:
             raise RequestFileError(self.path, "has a header and no row below it")
 
-    def _columns(self, rows: list[list[str]], lines: IntArray, places: Sequence[int]) -> Columns:
+    def _whole(
+        self, rows: list[list[str]], lines: IntArray, refuse: Refuse
+    ) -> tuple[list[list[str]], IntArray]:
+        """The rows that are as wide as the header."""
         width = len(self.header)
-        if set(map(len, rows)) != {width}:
-            row = next(row for row, cells in enumerate(rows) if len(cells) != width)
-            rule = f"has {len(rows[row])} values where the header has {width}"
-            raise RequestFileError(self.path, rule, line=int(lines[row]))
-        cells = list(zip(*rows, strict=True))
+        if set(map(len, rows)) == {width}:
+            return rows, lines
+        for row, line in zip(rows, lines.tolist(), strict=True):
+            if len(row) != width:
+                rule = f"has {len(row)} values where the header has {width}"
+                refuse(RequestFileError(self.path, rule, line=line))
+        kept = [len(row) == width for row in rows]
+        return [row for row in rows if len(row) == width], lines[kept]
+
+    def _columns(self, rows: list[list[str]], lines: IntArray, places: Sequence[int]) -> Columns:
+        cells = list(zip(*rows, strict=True)) or [()] * len(self.header)
         return [TextColumn(self.path, self.header[p], lines, cells[p]) for p in places]
 
 
@@ -102,10 +122,10 @@ class JsonTable:
         """The first object's keys."""
         return tuple(self.first)
 
-    def blocks(self, columns: Sequence[int]) -> Iterator[Columns]:
+    def blocks(self, columns: Sequence[int], refuse: Refuse = raised) -> Iterator[Columns]:
         """As TextTable says; what a row lacks is None."""
         names = [self.header[place] for place in columns]
-        rows = self._rows()
+        rows = self._rows(refuse)
         while block := list(islice(rows, BLOCK_ROWS)):
             numbers = np.array([number for number, _ in block])
             yield [
@@ -113,12 +133,18 @@ class JsonTable:
                 for name in names
             ]
 
-    def _rows(self) -> Iterator[tuple[int, dict[str, Any]]]:
+    def _rows(self, refuse: Refuse) -> Iterator[tuple[int, dict[str, Any]]]:
         yield self.first_line, self.first
         for number, line in enumerate(self.lines, start=self.first_line + 1):
             text = line.strip()
-            if text:
-                yield number, _json_object(self.path, number, text)
+            if not text:
+                continue
+            try:
+                row = _json_object(self.path, number, text)
+            except RequestFileError as error:
+                refuse(error)
+            else:
+                yield number, row
 
 
 def _csv_header(path: Path, number: int, line: str) -> tuple[str, ...]:
