@@ -113,11 +113,22 @@ class InBulk(PricedInBulk):
         heapq.heapify(self._ends)
         self._last_end = max((stop for stop, _, _ in self._ends), default=self._step)
         totals = self._totals
-        if totals is not None and totals.remove(self._step, *self._from(row, row.position)):
-            totals.forget_maxima()
+        if totals is None:
+            return
+        lonely = totals.remove(self._step, *self._from(row, row.position))
+        if lonely:
+            totals.forget_maxima(lonely)
             for other, start in self._began.items():
-                terms, _ = self._from(other, other.position + self._step - start)
-                totals.raise_maxima(self._step, terms)
+                self._raise(totals, other, other.position + self._step - start, lonely)
+
+    def _raise(self, totals: RunningTotals, row: Row, position: int, steps: range) -> None:
+        """Let the maxima of *steps* be at least those of *row*, whose next step is *position*."""
+        first = position + steps.start - self._step
+        last = min(first + len(steps), row.schedule.n_steps)
+        if first < last:
+            terms = self.terms_of(row)
+            part = Terms(terms.sums[:, first:last], terms.maxima[:, first:last])
+            totals.raise_maxima(steps.start, part)
 
     def leave(self, row: Row) -> None:
         """Take out a row that is over."""

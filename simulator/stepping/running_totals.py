@@ -21,6 +21,8 @@ class RunningTotals:
         """The step of column 0."""
         self._sums = np.zeros((n_sums, FIRST_STEPS))
         self._maxima = np.zeros((n_maxima, FIRST_STEPS))
+        self._makers = np.zeros((n_maxima, FIRST_STEPS))
+        """How many rows reach each of the maxima."""
 
     def add(self, step: int, terms: Terms, kv_bytes: FloatArray) -> None:
         """A row takes part with *terms*, and holds *kv_bytes*, from *step* on."""
@@ -38,24 +40,32 @@ class RunningTotals:
         """Cache held during *step*."""
         return float(self._sums[KV_BYTES, self._column(step, 1)])
 
-    def remove(self, step: int, terms: Terms, kv_bytes: FloatArray) -> bool:
-        """Undo what `add` did, but for the maxima; whether the row made any of them.
+    def remove(self, step: int, terms: Terms, kv_bytes: FloatArray) -> range:
+        """Undo what `add` did, but for maxima that no other row reaches: the steps of those.
 
         Of whole numbers, which most sums are of, nothing is left; of others a rounding.
         """
         columns = self._columns(step, terms.sums.shape[1])
         self._sums[:, columns] -= terms.sums
         self._sums[KV_BYTES, columns] -= kv_bytes
-        return bool((self._maxima[:, columns] == terms.maxima).any())
+        reached = self._maxima[:, columns] == terms.maxima
+        self._makers[:, columns] -= reached
+        lonely = np.flatnonzero((reached & (self._makers[:, columns] == 0.0)).any(axis=0))
+        return range(step + int(lonely[0]), step + int(lonely[-1]) + 1) if len(lonely) else range(0)
 
-    def forget_maxima(self) -> None:
-        """Nobody has raised any maximum."""
-        self._maxima[:] = 0.0
+    def forget_maxima(self, steps: range) -> None:
+        """Nobody has raised any maximum of *steps*."""
+        columns = self._columns(steps.start, len(steps))
+        self._maxima[:, columns] = 0.0
+        self._makers[:, columns] = 0.0
 
     def raise_maxima(self, step: int, terms: Terms) -> None:
         """The maxima are at least those of *terms*, from *step* on."""
         columns = self._columns(step, terms.maxima.shape[1])
-        np.maximum(self._maxima[:, columns], terms.maxima, out=self._maxima[:, columns])
+        maxima, makers = self._maxima[:, columns], self._makers[:, columns]
+        makers += terms.maxima == maxima
+        makers[terms.maxima > maxima] = 1.0
+        np.maximum(maxima, terms.maxima, out=maxima)
 
     def _columns(self, step: int, n_steps: int) -> slice:
         """Those of *n_steps* from *step* on."""
@@ -73,6 +83,7 @@ class RunningTotals:
             larger = max(size, 2 * n_steps)
             self._sums = _moved(self._sums, column, larger)
             self._maxima = _moved(self._maxima, column, larger)
+            self._makers = _moved(self._makers, column, larger)
             self._first, column = step, 0
         return column
 
