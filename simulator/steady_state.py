@@ -43,6 +43,8 @@ class Steadiness:
     sentence: str
     enough_requests: int | None = None
     """About how many requests would tell, where these are too few."""
+    growth_share: float | None = None
+    """Requests more in the system at the last arrival in the window, of those that came in it."""
 
 
 @dataclass(frozen=True)
@@ -94,6 +96,7 @@ def steadiness(stays: Stays, begin_s: float, end_s: float) -> Steadiness:
         int(present[-1]) if len(present) else 0,
         _sentence(state, offered_per_s, served_per_s, enough),
         enough,
+        float(present[-1] - present[0]) / (len(present) - 1) if len(present) > 1 else None,
     )
 
 

@@ -19,8 +19,14 @@ from simulator.scenario import with_settings
 LONGER_STAYS: Final = 8
 """Times of its mean latency that a run lasts, once it was too short to tell whether a queue grows:
 five of them must follow the warm-up."""
-MOST_LONGER: Final = 8
+MOST_LONGER: Final = 4
 """Times as many requests as at first that a run may have then."""
+SHORT_PART: Final = 4
+SHORT_REQUESTS: Final = 300
+"""A first run has a fourth of the requests and so many at least, to see what is overloaded."""
+LONG_SEEDS: Final = 2
+"""More than the least number, of runs that were made longer."""
+HOPELESS_MARGIN: Final = 0.5
 CLEAR_MARGIN: Final = 0.2
 """Of a limit; one run tells what is as far from it, where an impression is all that is asked."""
 
@@ -76,12 +82,36 @@ class Evaluation:
 
     def glance(self, replicas: int, rate_per_s: float) -> Generator[Asked, Told, bool]:
         """Whether the first seed keeps every limit."""
-        found = self._verdict((yield from self._with_seeds(replicas, rate_per_s, 1)))
+        found = yield from self._hopeless(replicas, rate_per_s)
+        if found is None:
+            found = self._verdict((yield from self._with_seeds(replicas, rate_per_s, 1)))
         return not found.refused and not found.breaks_a_limit
+
+    def _hopeless(self, replicas: int, rate_per_s: float) -> Generator[Asked, Told, Verdict | None]:
+        """The verdict of a short run where that is enough; None where it tells nothing.
+
+        It begins with nobody there, so that what breaks a limit by far at first does so by more
+        later on; and such runs, whose queue grows and whose cache is full, are the dearest.
+        """
+        requests = self._requests_of(replicas, rate_per_s)
+        short = max(SHORT_REQUESTS, (requests or 0) // SHORT_PART)
+        if requests is None or short >= requests:
+            return None
+        key = (replicas, rate_per_s, short, self.deployment.scenario.seed)
+        if key not in self._outcomes:
+            settings = self.load.at(rate_per_s, short) | {"parallel.dp": replicas}
+            (outcome,) = yield from self._ask([with_settings(self.document, settings)])
+            self._outcomes[key] = outcome
+        found = self._verdict([self._outcomes[key]])
+        is_hopeless = found.refused or (found.breaks_a_limit and _is_hopeless(found))
+        return found if is_hopeless else None
 
     def judge(self, replicas: int, rate_per_s: float) -> Generator[Asked, Told, Verdict]:
         """The verdict of several seeds; more of them, or longer runs, while it is undecided."""
-        seeds = 1
+        hopeless = yield from self._hopeless(replicas, rate_per_s)
+        if hopeless is not None:
+            return hopeless
+        seeds = self._least_seeds(1)
         while True:
             found = self._verdict((yield from self._with_seeds(replicas, rate_per_s, seeds)))
             if found.refused or (found.state == "growing" and found.breaks_a_limit):
@@ -92,7 +122,7 @@ class Evaluation:
                 continue
             if seeds < self._least_seeds(seeds):
                 seeds = self._least_seeds(seeds)
-            elif found.answer == "undecided" and self._may_add_to(seeds, found):
+            elif found.answer == "undecided" and self._may_add_to(seeds, replicas, rate_per_s):
                 seeds += 1
             else:
                 return found
@@ -126,9 +156,12 @@ class Evaluation:
             return 1
         return 2 if self.load.is_trace and so_far == 1 else self.effort.least_seeds
 
-    def _may_add_to(self, seeds: int, found: Verdict) -> bool:
-        """Whether another seed may tell more."""
-        return seeds < self.effort.most_seeds and not found.is_exact
+    def _may_add_to(self, seeds: int, replicas: int, rate_per_s: float) -> bool:
+        """Whether one seed more may tell more, at a cost that is not out of proportion."""
+        most = self.effort.most_seeds
+        if (replicas, rate_per_s) in self._requests:
+            most = min(most, self.effort.least_seeds + LONG_SEEDS)
+        return seeds < most and not self._nothing_is_drawn
 
     def settings(self, replicas: int, rate_per_s: float) -> dict[str, Any]:
         """What to set in the scenario for the run of the first seed."""
@@ -173,3 +206,8 @@ class Evaluation:
             return []
         self.runs += len(documents)
         return (yield [Trial(document, self.objectives) for document in documents])
+
+
+def _is_hopeless(found: Verdict) -> bool:
+    """Whether a limit is broken by so much that noise is no excuse, or by a queue that grows."""
+    return found.state == "growing" or found.tightest.margin < -HOPELESS_MARGIN

@@ -58,8 +58,8 @@ def least(
 ) -> Generator[Asked, Told, Least[J]]:
     """The least number in *span* at which it holds.
 
-    Glances bracket it in strides that double, and halve the bracket. Then both sides of the edge
-    are judged, and the edge is moved until what is found holds and its predecessor does not.
+    Glances bracket it in strides that double, and halve the bracket. From the edge that they see,
+    verdicts do the same, so that what is found holds and its predecessor does not.
     At last a glance at the successor, and a verdict where the glance says no, tell whether it goes
     on to hold: an edge of something that is not monotone is told as such.
     """
@@ -93,10 +93,25 @@ class _Search(Generic[Asked, Told, J]):
     def bracketed(self) -> Generator[Asked, Told, int]:
         """The edge that glances see; one above the most where they see none."""
         span = self._span
-        low, high, stride = span.fewest - 1, span.most + 1, max(1, span.stride)
-        number = min(max(span.start, span.fewest), span.most)
+        return (yield from self._edge(self._glance, span.start, span.stride))
+
+    def certified(self, edge: int) -> Generator[Asked, Told, int | None]:
+        """The edge that holds and whose predecessor does not, from that of the glances on."""
+        found = yield from self._edge(self._judge, edge, 1)
+        return None if found > self._span.most else found
+
+    def _edge(
+        self, holds: "Glance[Asked, Told]", start: int, stride: int
+    ) -> Generator[Asked, Told, int]:
+        """Where it begins to hold by what is asked; one above the most where it does nowhere.
+
+        From *start* on in strides that double, then halving what is left.
+        """
+        span = self._span
+        low, high, stride = span.fewest - 1, span.most + 1, max(1, stride)
+        number = min(max(start, span.fewest), span.most)
         while high - low > 1:
-            if (yield from self._glance(number)):
+            if (yield from holds(number)):
                 high = number
             else:
                 low = number
@@ -107,17 +122,6 @@ class _Search(Generic[Asked, Told, J]):
             else:
                 number = (low + high) // 2
         return high
-
-    def certified(self, edge: int) -> Generator[Asked, Told, int | None]:
-        """The edge that holds and whose predecessor does not, from that of the glances on."""
-        number = min(edge, self._span.most)
-        while not (yield from self._judge(number)):
-            if number == self._span.most:
-                return None
-            number += 1
-        while number > self._span.fewest and (yield from self._judge(number - 1)):
-            number -= 1
-        return number
 
     def followed(self, number: int) -> Generator[Asked, Told, None]:
         """Judge *number* where a glance says that it does not hold."""

@@ -5,7 +5,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, Final
 
-from simulator.deployment import Deployment
+from simulator.deployment import Deployment, build
 from simulator.documents import DocumentError, Mistake
 
 IDLE_RATE_PER_S: Final = 1e-4
@@ -97,6 +97,9 @@ def load_of(document: Mapping[str, Any], deployment: Deployment, requests: int |
         section.pop("duration_s", None)
     if workload.kind == "trace":
         measured = {} if "measure" in document else WHOLE_TRACE
+        if requests is not None:
+            # The first so many have a rate of their own.
+            deployment = build(dict(document) | {"workload": section}, "plan")
         return Load(section, _rate_per_s(deployment), None, measured)
     least = None if requests or workload.duration_s else workload.requests
     return Load(section, workload.rate_per_s, least)

@@ -57,6 +57,12 @@ class Outcome:
         """steady, growing or too short."""
         return str(self.steady["state"]) if self.steady else "steady"
 
+    @property
+    def growth_share(self) -> float | None:
+        """By how much of the arrivals the system grew; None where too few came to tell."""
+        share = self.steady["growth_share"] if self.steady else 0.0
+        return None if share is None else float(share)
+
 
 def tried(trial: Trial) -> Outcome:
     """Simulate it. What a scenario is refused for is an outcome, too."""

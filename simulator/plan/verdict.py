@@ -10,9 +10,19 @@ from scipy.special import stdtrit
 
 from simulator.plan.objective import Objective
 from simulator.plan.trial import Outcome
+from simulator.steady_state import (
+    EXCLUDED_SHARE,
+    GROWING_CONFIDENCE,
+    GROWTH_SHARE,
+    STEADY_CONFIDENCE,
+)
 
 CONFIDENCE: Final = 0.95
 """One-sided, that the mean over seeds is on the right side of a limit."""
+CONFIDENCE_OF_A_LOOK: Final = 0.985
+"""Of the interval at each number of seeds. Up to six are looked at, and the first that decides ends
+it: together they err as often as CONFIDENCE says.
+"""
 
 Answer = Literal["met", "missed", "undecided"]
 
@@ -68,13 +78,26 @@ class Verdict:
 
     @property
     def state(self) -> str:
-        """What most of the runs say of their queues: steady, growing or too short."""
+        """What the runs together say of their queues: steady, growing or too short.
+
+        As `run` says it of one, by its own parts; of several, each is a part.
+        """
         if self.ignores_state:
             return "steady"
-        states = [outcome.state for outcome in self.outcomes]
-        if 2 * states.count("growing") > len(states):
+        if len(self.outcomes) == 1:
+            return self.outcomes[0].state
+        shares = [outcome.growth_share for outcome in self.outcomes]
+        known = np.array([share for share in shares if share is not None])
+        if len(known) < len(shares):
+            return "too short"
+        error = float(known.std(ddof=1)) / math.sqrt(len(known))
+        surely, likely = (
+            float(stdtrit(len(known) - 1, confidence)) * error
+            for confidence in (GROWING_CONFIDENCE, STEADY_CONFIDENCE)
+        )
+        if float(known.mean()) > max(GROWTH_SHARE, surely):
             return "growing"
-        return "steady" if 2 * states.count("steady") >= len(states) else "too short"
+        return "steady" if float(known.mean()) + likely < EXCLUDED_SHARE else "too short"
 
     @property
     def is_exact(self) -> bool:
@@ -128,5 +151,5 @@ def _estimate(objective: Objective, values: Sequence[float | None]) -> Estimate:
     mean = float(known.mean())
     if len(known) == 1 or not math.isfinite(mean) or known.min() == known.max():
         return Estimate(objective, mean, 0.0)
-    quantile = float(stdtrit(len(known) - 1, CONFIDENCE))
+    quantile = float(stdtrit(len(known) - 1, CONFIDENCE_OF_A_LOOK))
     return Estimate(objective, mean, quantile * float(known.std(ddof=1)) / math.sqrt(len(known)))
