@@ -97,6 +97,15 @@ class ScenarioFields:
             here = here[part]
         return here
 
+    def applies(self, dotted: str, document: Mapping[str, Any]) -> bool:
+        """Whether *document* can have the field: decode and workload have those of their tag."""
+        section, _, name = dotted.partition(".")
+        inside = document.get(section)
+        if section not in self.tagged or not name or not isinstance(inside, Mapping):
+            return True
+        own = self.tagged[section].get(inside.get(TAGS[section], TAG_DEFAULTS.get(section)))
+        return own is None or name == TAGS[section] or name in own
+
     def _tagged_value(self, document: Mapping[str, Any], section: str, name: str) -> Any:  # noqa: ANN401
         """Of decode or workload, whose fields are those that its tag says."""
         inside = document.get(section, {})

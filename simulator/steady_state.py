@@ -44,7 +44,7 @@ class Steadiness:
     enough_requests: int | None = None
     """About how many requests would tell, where these are too few."""
     growth_share: float | None = None
-    """Requests more in the system at the last arrival in the window, of those that came in it."""
+    """By how much of the arrivals in the window the system grew; None in too short a window."""
 
 
 @dataclass(frozen=True)
@@ -78,8 +78,8 @@ def steadiness(stays: Stays, begin_s: float, end_s: float) -> Steadiness:
     waiting = _present(arrivals, stays.admissions_s)[inside]
     state: State = "too short"
     stays_s = LEAST_STAYS * stays.served_s
+    is_long = length_s >= stays_s
     if len(inside) >= LEAST_ARRIVALS:
-        is_long = length_s >= stays_s
         states = {growth_state(waiting), growth_state(present) if is_long else "too short"}
         state = "growing" if "growing" in states else min(states, key=("too short", "steady").index)
     enough = None
@@ -96,7 +96,7 @@ def steadiness(stays: Stays, begin_s: float, end_s: float) -> Steadiness:
         int(present[-1]) if len(present) else 0,
         _sentence(state, offered_per_s, served_per_s, enough),
         enough,
-        float(present[-1] - present[0]) / (len(present) - 1) if len(present) > 1 else None,
+        _gain(present)[0] if is_long and len(present) > PARTS else None,
     )
 
 

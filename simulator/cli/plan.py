@@ -127,12 +127,13 @@ def command(  # noqa: PLR0913, PLR0917 (one per option)
     ):
         answer = plan(base, candidates, question, pool, advance=advance)
     told = with_commands(answer, str(scenario), settings)
-    if out is not None:
-        write_plan(told, out)
+    # What took long is told before it is written, which may fail.
     if as_json:
         click.echo(json.dumps(told, indent=2, allow_nan=False))
     else:
         print_plan(told)
+    if out is not None:
+        write_plan(told, out)
 
 
 MORE_SEEDS = 5

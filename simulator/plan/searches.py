@@ -15,6 +15,8 @@ from simulator.scenario import with_settings
 
 FULL_SHARE: Final = 0.8
 """Of what a full replica serves, where a search begins."""
+HOPELESS: Final = 4
+"""Times as many replicas as are tried: whatever the start is off by, their queues would grow."""
 HEADROOM: Final = (1.1, 1.25)
 """Loads, as a multiple of the plan's, at which its answer is tried."""
 RATE_STEP: Final = 1.02
@@ -65,6 +67,9 @@ def fewest_replicas(evaluation: Evaluation, rate_per_s: float) -> Generator[Aske
         return Planned(evaluation, evaluation.runs, reason=never, is_never=True)
     full_per_s = FULL_SHARE * (yield from evaluation.full_rate_per_s())
     start, most = math.ceil(rate_per_s / full_per_s), evaluation.effort.most_replicas
+    if start > HOPELESS * most and not evaluation.load.is_trace:
+        reason = f"about {start:,} replicas are needed; at most {most} are tried"
+        return Planned(evaluation, evaluation.runs, reason=reason)
     found = yield from least(
         lambda replicas: evaluation.glance(replicas, rate_per_s),
         lambda replicas: evaluation.judge(replicas, rate_per_s),

@@ -80,7 +80,8 @@ class Verdict:
     def state(self) -> str:
         """What the runs together say of their queues: steady, growing or too short.
 
-        As `run` says it of one, by its own parts; of several, each is a part.
+        As `run` says it of one, by its own parts; of several, each is a part. Where windows are too
+        short for that, they grow only if most of the runs say so by themselves.
         """
         if self.ignores_state:
             return "steady"
@@ -89,7 +90,8 @@ class Verdict:
         shares = [outcome.growth_share for outcome in self.outcomes]
         known = np.array([share for share in shares if share is not None])
         if len(known) < len(shares):
-            return "too short"
+            growing = sum(outcome.state == "growing" for outcome in self.outcomes)
+            return "growing" if 2 * growing > len(shares) else "too short"
         error = float(known.std(ddof=1)) / math.sqrt(len(known))
         surely, likely = (
             float(stdtrit(len(known) - 1, confidence)) * error

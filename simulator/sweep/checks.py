@@ -36,10 +36,9 @@ def parts_of(sweep: SweepFile) -> Iterator[tuple[str, dict[str, Any]]]:
         yield f"points[{number}]", {name: v for name, v in entry.items() if name != NAME}
     for field, values in sweep.grid.items():
         yield from (("grid", {field: value}) for value in values)
-    if sweep.sample is not None:
-        yield "sample.fields", dict.fromkeys(sweep.sample.fields)
-    if sweep.search is not None:
-        yield "search.fields", dict.fromkeys(sweep.search.fields)
+    for where, part in (("sample.fields", sweep.sample), ("search.fields", sweep.search)):
+        for field, space in (part.fields if part else {}).items():
+            yield from ((where, {field: v}) for v in (space if isinstance(space, list) else [None]))
 
 
 def _repeated(where: str, values: Sequence[Any]) -> Iterator[Mistake]:

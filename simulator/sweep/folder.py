@@ -28,12 +28,19 @@ PARQUET: Final = "results.parquet"
 CSV: Final = "results.csv"
 TABLES: Final = (PARQUET, CSV)
 MOST_DIFFERENCES: Final = 8
+MADE_BY: Final = {
+    "format": "has format",
+    "blockcast": "was made by blockcast",
+    "optuna": "was searched by optuna",
+}
 
 
 def identity(sweep: Sweep) -> dict[str, Any]:
     """What a folder must have been made from to be gone on with; raises DocumentError."""
     told = {name: value for name, value in sweep.document.items() if name != "note"}
-    return {
+    # Another version of what a search learns by may ask for other points.
+    learning = {"optuna": version("optuna")} if sweep.file.search else {}
+    return learning | {
         "kind": KIND,
         "format": FORMAT,
         "blockcast": version("blockcast"),
@@ -124,9 +131,9 @@ def _manifest(folder: Path) -> dict[str, Any]:
 def _differences(
     folder: Path, sweep: Sweep, own: Mapping[str, Any], found: Mapping[str, Any]
 ) -> Iterator[Mistake]:
-    for name, words in (("format", "has format"), ("blockcast", "was made by blockcast")):
-        if found.get(name) != own[name]:
-            yield Mistake("", f"{words} {found.get(name)}, this is {own[name]}")
+    for name, words in MADE_BY.items():
+        if found.get(name) != own.get(name):
+            yield Mistake("", f"{words} {found.get(name)}, this is {own.get(name)}")
     if found.get("sweep") != own["sweep"]:
         yield from _other_sweep(folder, sweep)
     files = found.get("files")

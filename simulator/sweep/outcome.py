@@ -29,18 +29,19 @@ _NUMBER = re.compile(r"\d+([.,]\d+)*")
 
 
 class Tally:
-    """Sentences that differ in their numbers alone, counted together."""
+    """In how many rows there is a sentence; those that differ in their numbers alone are one."""
 
     def __init__(self) -> None:
         """Start with none."""
         self._counts: Counter[str] = Counter()
         self._first: dict[str, str] = {}
 
-    def take(self, sentence: str) -> None:
-        """Count one more."""
-        form = _NUMBER.sub("#", sentence)
-        self._first.setdefault(form, sentence)
-        self._counts[form] += 1
+    def take(self, sentences: Iterable[str]) -> None:
+        """Count one row more for each of its *sentences*."""
+        forms = {_NUMBER.sub("#", each): each for each in sentences if each}
+        for form, sentence in forms.items():
+            self._first.setdefault(form, sentence)
+        self._counts.update(forms.keys())
 
     def most_frequent(self) -> list[tuple[str, int]]:
         """(the first of its form, how many), the most frequent first."""
@@ -75,12 +76,10 @@ class _Seen:
         for row in rows:
             if row[STATUS] == FAILED:
                 self.failed += 1
-                self.errors.take(str(row[ERROR]))
+                self.errors.take([str(row[ERROR])])
             else:
                 self.fronts.take(row)
-            for warning in str(row.get(WARNINGS) or "").split(BETWEEN_WARNINGS):
-                if warning:
-                    self.warnings.take(warning)
+            self.warnings.take(str(row.get(WARNINGS) or "").split(BETWEEN_WARNINGS))
             yield row
 
 

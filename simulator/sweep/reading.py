@@ -23,6 +23,7 @@ from simulator.sweep.expansion import (
 )
 from simulator.sweep.fronts import fronts_of
 from simulator.sweep.sample import drawn
+from simulator.sweep.search import Search, mistakes_in_search
 from simulator.sweep.spaces import space_of
 
 
@@ -73,6 +74,7 @@ def sweep_of(document: Mapping[str, Any], path: Path, settings: Mapping[str, Any
     file = replace(read, scenario=base)
     known_fields = scenario_fields()
     findings = [*mistakes_in(file, base, known_fields), *_bad_spaces(file), *_bad_seed(file, base)]
+    findings += mistakes_in_search(file)
     limits, wrong = _constraints(file, known_fields, path)
     findings += wrong
     try:
@@ -146,8 +148,6 @@ def _source(
     """Where the points come from; raises DocumentError when no point is left."""
     seeds = _seeds(file, base)
     if file.search is not None:
-        from simulator.sweep.search import Search  # noqa: PLC0415 (needs a library of its own)
-
         return Search(file.search, base=base, seeds=seeds, constraints=limits)
     product = product_of(file, seeds, drawn(file.sample) if file.sample else [])
     return Expansion(product, _kept(product, base, limits, origin))
