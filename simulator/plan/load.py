@@ -14,7 +14,7 @@ IDLE_REPLICAS: Final = 16
 """For requests of a trace that arrive at one instant."""
 IDLE_REQUESTS: Final = 200
 LEAST_REQUESTS: Final = 2000
-STAYS: Final = 12
+STAYS: Final = 6
 """A generated run lasts so many times as long as a request alone takes, at least."""
 WHOLE_TRACE: Final = {"measure": {"warm_up": "none", "drain": "include"}}
 """Every request of a trace is one to be served."""

@@ -107,8 +107,8 @@ def test_generated_loads_get_the_rate_and_as_many_requests(kind: str) -> None:
 
     assert load.own_rate_per_s == 3.0
     assert load.at(7.0, 90) == {"workload": workload | {"rate_per_s": 7.0, "requests": 90}}
-    # Twelve stays of two seconds at seven a second; never fewer than the scenario has.
-    assert load.requests_at(7.0, 2.0) == 168
+    # Six stays of two seconds at seven a second; never fewer than the scenario has.
+    assert load.requests_at(7.0, 2.0) == 84
     assert load.requests_at(7.0, 0.001) == 40
     assert load_of_workload(workload, 25).at(7.0) == {
         "workload": workload | {"rate_per_s": 7.0, "requests": 25}

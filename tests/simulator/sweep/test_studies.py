@@ -45,11 +45,9 @@ REDUCED = {
     "gpu-generations": Reduction({USERS: [1, 128]}, {"workload.output_tokens": 128}),
     "window-gate": Reduction(
         {"decode.window": [1, 3], "decode.theta_spawn": [0.0, 0.6], USERS: [1, 4]},
-        {"workload.requests": 8},
+        {"workload.requests": 4},
     ),
-    "buffer-batch": Reduction(
-        {"decode.buffer": [1, 3], USERS: [1, 4]}, {"workload.requests": 8}
-    ),
+    "buffer-batch": Reduction({"decode.buffer": [1, 3], USERS: [1, 4]}, {"workload.requests": 4}),
     "trace-load": Reduction({SCALE: [0.5, 1.0, 2.0, 4.0]}),
 }
 
