@@ -10,7 +10,8 @@ from simulator.library import ENGINES
 
 def engine(path: Path, name: str) -> str:
     """A file of an engine, and its path."""
-    path.write_text(f"name: {name}\ndescription: made up\nsource: nobody\nbatching: continuous\nmax_batch: 4\n")
+    rest = "description: made up\nsource: nobody\nbatching: continuous\nmax_batch: 4\n"
+    path.write_text(f"name: {name}\n{rest}")
     return str(path)
 
 
