@@ -50,7 +50,10 @@ def reason(run: Mapping[str, Any], other: Mapping[str, Any]) -> Reason | None:
 
 def largest_bound(run: Mapping[str, Any]) -> Bound:
     """What bounds the largest share of a run's time: a limit of the hardware, or the engine."""
-    by, share = max(run["time_shares"]["by_bound"].items(), key=lambda item: item[1])
+    shares = run["time_shares"]["by_bound"]
+    if not shares:  # nothing was ever served
+        return Bound("nothing", 0.0)
+    by, share = max(shares.items(), key=lambda item: item[1])
     return Bound(by, share)
 
 

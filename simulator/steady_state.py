@@ -96,7 +96,7 @@ def steadiness(stays: Stays, begin_s: float, end_s: float) -> Steadiness:
         int(present[-1]) if len(present) else 0,
         _sentence(state, offered_per_s, served_per_s, enough),
         enough,
-        _gain(present)[0] if is_long and len(present) > PARTS else None,
+        _gain(present)[0] if is_long and len(inside) >= LEAST_ARRIVALS else None,
     )
 
 

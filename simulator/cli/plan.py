@@ -97,7 +97,13 @@ def command(  # noqa: PLR0913, PLR0917 (one per option)
     from simulator.execution.pool import pool_of
     from simulator.plan.candidates import candidates_of
     from simulator.plan.evaluation import Effort
-    from simulator.plan.options import check_question, objectives_for, over_of, rate_of
+    from simulator.plan.options import (
+        check_question,
+        check_sought,
+        objectives_for,
+        over_of,
+        rate_of,
+    )
     from simulator.plan.plan import Question, plan
     from simulator.plan.plan_folder import write_plan
     from simulator.price import prices_of
@@ -116,6 +122,8 @@ def command(  # noqa: PLR0913, PLR0917 (one per option)
         prices=prices_of(prices),
         effort=Effort(seeds, seeds + MORE_SEEDS, most_replicas),
     )
+    if seeks_rate:
+        check_sought(question.objectives)
     candidates = candidates_of(
         base, file, over_of(over), has_given_replicas=seeks_rate and gpus is None
     )

@@ -6,7 +6,7 @@ share the processes of a machine.
 
 import math
 from collections.abc import Generator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Final
 
 from simulator.deployment import Deployment, build
@@ -21,6 +21,7 @@ LONGER_STAYS: Final = 8
 five of them must follow the warm-up."""
 MOST_LONGER: Final = 4
 """Times as many requests as at first that a run may have then."""
+SEEDS: Final = 2**32
 SHORT_PART: Final = 4
 SHORT_REQUESTS: Final = 300
 """A first run has a fourth of the requests and so many at least, to see what is overloaded."""
@@ -66,12 +67,16 @@ class Evaluation:
         self._outcomes: dict[tuple[int, float, int | None, int], Outcome] = {}
         self._requests: dict[tuple[int, float], int] = {}
 
-    def alone(self, *, every: bool = False) -> Generator[Asked, Told, Outcome]:
-        """Requests that meet nobody, some or *every* one: the least that every time can be."""
-        settings = self.load.idle(every=every)
+    def alone(self) -> Generator[Asked, Told, Outcome]:
+        """Some requests that meet nobody: the least that every time can be."""
+        settings = self.load.idle()
         (outcome,) = yield from self._ask([with_settings(self.document, settings)])
-        if not outcome.refused:
-            self._alone_s = float(outcome.summary["metrics"]["latency_s"]["mean"])
+        if outcome.refused:
+            return outcome
+        latency = outcome.summary["metrics"]["latency_s"]
+        if latency is None:
+            return replace(outcome, refused="every request is rejected: none can ever be served")
+        self._alone_s = float(latency["mean"])
         return outcome
 
     def full_rate_per_s(self) -> Generator[Asked, Told, float]:
@@ -193,7 +198,7 @@ class Evaluation:
     ) -> Generator[Asked, Told, list[Outcome]]:
         """Outcomes of the first *seeds*, none asked for twice."""
         requests, first = self._requests_of(replicas, rate_per_s), self.deployment.scenario.seed
-        keys = [(replicas, rate_per_s, requests, first + each) for each in range(seeds)]
+        keys = [(replicas, rate_per_s, requests, (first + each) % SEEDS) for each in range(seeds)]
         new = [key for key in keys if key not in self._outcomes]
         settings = self.settings(replicas, rate_per_s)
         documents = [with_settings(self.document, settings | {"seed": seed}) for *_, seed in new]

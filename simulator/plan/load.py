@@ -39,6 +39,11 @@ class Load:
         """Whether requests come as a file says."""
         return bool(self.section["kind"] == "trace")
 
+    @property
+    def varies(self) -> bool:
+        """Whether some of its requests need not be like the others."""
+        return self.is_trace or self.section.get("lengths") is not None
+
     def requests_at(self, rate_per_s: float, alone_s: float) -> int | None:
         """How many a generated run begins with, where a request alone takes *alone_s*."""
         if self.least_requests is None:
@@ -58,17 +63,12 @@ class Load:
                 section["requests"] = requests
         return {"workload": section, **self.measured}
 
-    def idle(self, *, every: bool = False) -> dict[str, Any]:
-        """The settings with which nobody meets anybody: no time can be shorter.
-
-        They are of some requests, or of *every* one of a trace, whose first may be special.
-        """
+    def idle(self) -> dict[str, Any]:
+        """The settings with which some requests meet nobody: no time can be shorter."""
         section = dict(self.section)
         if self.is_trace:
             section["rate_scale"] = self._scale(IDLE_RATE_PER_S)
-            if not every:
-                most = section.get("requests") or IDLE_REQUESTS
-                section["requests"] = min(IDLE_REQUESTS, most)
+            section["requests"] = min(IDLE_REQUESTS, section.get("requests") or IDLE_REQUESTS)
             return {"workload": section, "parallel.dp": IDLE_REPLICAS, **self.measured}
         for name in ("cv", "duration_s"):
             section.pop(name, None)

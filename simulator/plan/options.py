@@ -1,6 +1,5 @@
 """Options of a plan: what a command line may say, checked against each other."""
 
-import math
 from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
@@ -10,6 +9,8 @@ from simulator.scenario import settings_of
 
 DEFAULT_GOODPUT: Final = "goodput>=0.99"
 """Of a scenario that has limits of its own, where no objective is given."""
+GROW_WITH_RATE: Final = ("output_tokens_per_s", "requests_per_s")
+LEAST_RATE_PER_S: Final = 1e-6
 MOST_RATE_PER_S: Final = 1e6
 
 
@@ -34,11 +35,19 @@ def check_question(*, has_rate: bool, has_gpus: bool, seeks_rate: bool) -> None:
         raise DocumentError("--gpus", [Mistake("", "are what is looked for; for --max-rate only")])
 
 
+def check_sought(objectives: Sequence[Objective]) -> None:
+    """Raise DocumentError for floors that a higher rate helps: there is no highest one to find."""
+    wrong = [each.name for each in objectives if each.metric in GROW_WITH_RATE]
+    if wrong:
+        what = "is more at a higher rate; --max-rate is for limits that a higher rate breaks"
+        raise DocumentError("--slo", [Mistake(name, what) for name in wrong])
+
+
 def rate_of(rate_per_s: float | None) -> float | None:
     """The rate itself; raises DocumentError for one that is none."""
-    if rate_per_s is None or (0 < rate_per_s <= MOST_RATE_PER_S and math.isfinite(rate_per_s)):
+    if rate_per_s is None or LEAST_RATE_PER_S <= rate_per_s <= MOST_RATE_PER_S:
         return rate_per_s
-    rule = f"a rate is above 0 and at most {MOST_RATE_PER_S:.0f} per second"
+    rule = f"a rate is from {LEAST_RATE_PER_S:g} to {MOST_RATE_PER_S:.0f} per second"
     raise DocumentError("--rate", [Mistake("", f"{rule}, got {rate_per_s}")])
 
 

@@ -1,5 +1,6 @@
 """Plan: every candidate searched side by side, and ranked."""
 
+import math
 from collections.abc import Callable, Generator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final
@@ -225,8 +226,14 @@ def _rank(row: Mapping[str, Any], by: str) -> tuple[bool, float, float, float]:
         False,
         float(first),
         float(row["gpus"]),
-        -min(each["margin"] for each in row["estimates"]),
+        -_room(row),
     )
+
+
+def _room(row: Mapping[str, Any]) -> float:
+    """Of the objective with the least; a limit that does not apply leaves any."""
+    margins = [each["margin"] for each in row["estimates"] if each["margin"] is not None]
+    return float(min(margins, default=math.inf))
 
 
 def _described(objective: Objective) -> dict[str, Any]:

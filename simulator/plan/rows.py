@@ -1,6 +1,7 @@
 """Rows: what a plan says of a candidate, as plain values."""
 
 import dataclasses
+import math
 from collections.abc import Mapping
 from typing import Any
 
@@ -78,10 +79,15 @@ def _estimate(estimate: Estimate, verdict: Verdict) -> dict[str, Any]:
         "objective": name,
         "mean": estimate.mean,
         "half_width": estimate.half_width,
-        "margin": None if estimate.mean is None else estimate.margin,
+        "margin": None if estimate.mean is None else _finite(estimate.margin),
         "by_seed": [outcome.values[name] for outcome in verdict.outcomes],
         "told": estimated(estimate),
     }
+
+
+def _finite(margin: float) -> float | None:
+    """What JSON can hold: nothing is left where something takes for ever."""
+    return margin if math.isfinite(margin) else None
 
 
 def _binds(planned: Planned, verdict: Verdict) -> str:
@@ -99,7 +105,7 @@ def _headroom(factor: float, verdict: Verdict) -> dict[str, Any]:
     return {
         "load": factor,
         "answer": verdict.answer,
-        "margin": None if tightest is None else tightest.margin,
+        "margin": None if tightest is None else _finite(tightest.margin),
         "told": told if verdict.is_met else shortfall(verdict),
     }
 

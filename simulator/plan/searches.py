@@ -17,6 +17,8 @@ FULL_SHARE: Final = 0.8
 """Of what a full replica serves, where a search begins."""
 HOPELESS: Final = 4
 """Times as many replicas as are tried: whatever the start is off by, their queues would grow."""
+NOISE_MARGIN: Final = 0.1
+"""Of a limit: drawn acceptance moves a percentile of a few requests that are alone by less."""
 HEADROOM: Final = (1.1, 1.25)
 """Loads, as a multiple of the plan's, at which its answer is tried."""
 RATE_STEP: Final = 1.02
@@ -154,8 +156,6 @@ def _planned(
 def _never(evaluation: Evaluation, rate_per_s: float | None) -> Generator[Asked, Told, str]:
     """Why no number of replicas keeps the objectives; empty if some may."""
     words = _even_alone(evaluation, (yield from evaluation.alone()))
-    if words and evaluation.load.is_trace:
-        words = _even_alone(evaluation, (yield from evaluation.alone(every=True)))
     return words or ("" if rate_per_s is None else _more_than_comes(evaluation, rate_per_s))
 
 
@@ -165,9 +165,11 @@ def _even_alone(evaluation: Evaluation, alone: Outcome) -> str:
         return alone.refused
     for objective in evaluation.objectives:
         value = alone.values[objective.name]
+        if evaluation.load.varies:  # some requests say nothing of a percentile of all
+            continue
         if not (objective.is_time or objective.metric in BEST_ALONE) or value is None:
             continue
-        if objective.margin(value) < 0:
+        if objective.margin(value) < -NOISE_MARGIN:
             return f"even an idle replica has {beside_limit(objective, value)}"
     return ""
 

@@ -74,7 +74,7 @@ class Verdict:
     @property
     def refused(self) -> str:
         """Why there is no run; empty where there is."""
-        return self.outcomes[0].refused
+        return next((each.refused for each in self.outcomes if each.refused), "")
 
     @property
     def state(self) -> str:
@@ -134,7 +134,8 @@ def verdict(
     objectives: Sequence[Objective], outcomes: Sequence[Outcome], *, ignores_state: bool = False
 ) -> Verdict:
     """The verdict of *outcomes*, one or more, which differ by seed alone."""
-    estimates = () if outcomes[0].refused else tuple(_estimates(objectives, outcomes))
+    is_refused = any(outcome.refused for outcome in outcomes)
+    estimates = () if is_refused else tuple(_estimates(objectives, outcomes))
     return Verdict(estimates, tuple(outcomes), ignores_state)
 
 

@@ -193,18 +193,20 @@ def test_nothing_in_the_json_is_infinite() -> None:
     answer = planned("--slo", "ttft_p80=1s", workload=workload)
 
     assert answer["rows"][0]["replicas"] == 1
-    refused("--slo", "ttft_p99=1s", words=("ttft_p99 for ever (at most 1 s)",), workload=workload)
+    lost = planned("--slo", "ttft_p99=1s", "--most-replicas", 2, workload=workload)
+    assert not lost["rows"][0]["is_met"]
+    assert "ttft_p99 for ever (at most 1 s)" in lost["rows"][0]["reason"]
 
 
 @pytest.mark.parametrize(
     ("arguments", "words"),
     [
         (SOON, ("--rate: is needed: a closed load has no rate of its own",)),
-        ((*SOON, "--rate", 0), ("--rate", "above 0")),
+        ((*SOON, "--rate", 0), ("--rate", "a rate is from 1e-06")),
         ((*SOON, "--rate", -1), ("--rate", "got -1.0")),
         ((*SOON, "--rate", "nan"), ("--rate", "got nan")),
         ((*SOON, "--rate", "inf"), ("--rate", "got inf")),
-        ((*SOON, "--rate", "1e99"), ("--rate", "at most 1000000 per second")),
+        ((*SOON, "--rate", "1e99"), ("--rate", "to 1000000 per second")),
         ((*SOON, "--rate", 5, "--max-rate"), ("--rate", "is what --max-rate looks for")),
         ((*SOON, "--rate", 5, "--gpus", 4), ("--gpus", "for --max-rate only")),
         (("--rate", 5), ("at least one objective is needed",)),
