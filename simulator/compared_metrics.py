@@ -64,13 +64,14 @@ _STEPPED: Final = (
 )
 
 
+def level_name(distribution: str, level: str) -> str:
+    """What a level of a *distribution* of seconds is called, the unit last: `ttft_p99_s`."""
+    return f"{distribution.removesuffix('_s')}_{level}_s"
+
+
 def _levels() -> dict[str, tuple[str, str]]:
     """Distribution and level, by name."""
-    named = {
-        f"{name.removesuffix('_s')}_{level}_s": (name, level)
-        for name in DISTRIBUTIONS
-        for level in LEVELS
-    }
+    named = {level_name(name, level): (name, level) for name in DISTRIBUTIONS for level in LEVELS}
     return {name: (name, "mean") for name in DISTRIBUTIONS} | named
 
 

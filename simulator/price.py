@@ -27,6 +27,13 @@ class GpuPrices:
         return self.by_hardware.get(hardware, self.every)
 
 
+def unknown_hardware(name: str) -> str:
+    """What to say of a price for *name*, when it is no hardware profile; empty for one."""
+    if is_path(name) or name in HARDWARE.names():
+        return ""
+    return known(name, HARDWARE.names(), "hardware profile")
+
+
 def prices_of(options: tuple[str, ...]) -> GpuPrices:
     """Prices from `2.5` or `h100-sxm=2.5`, any number of them; raises DocumentError."""
     found: dict[str, float] = {}
@@ -35,8 +42,8 @@ def prices_of(options: tuple[str, ...]) -> GpuPrices:
         name, _, text = option.rpartition("=")
         if name in found:
             wrong.append(Mistake(shown(option), "a price is given once"))
-        if name and not is_path(name) and name not in HARDWARE.names():
-            wrong.append(Mistake(shown(option), known(name, HARDWARE.names(), "hardware profile")))
+        if name and (what := unknown_hardware(name)):
+            wrong.append(Mistake(shown(option), what))
         try:
             found[name] = TypeAdapter(HourCost).validate_python(float(text))
         except (ValidationError, ValueError):

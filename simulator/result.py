@@ -11,7 +11,7 @@ from simulator.cost import outside
 from simulator.deployment import Deployment
 from simulator.engine import Simulated, simulate
 from simulator.fidelity import error_terms, fidelity, interval
-from simulator.measure import Measure, window_of
+from simulator.measure import Measure, Window, window_of
 from simulator.metrics import Machines, summarise, times_s
 from simulator.ran import ops_that_ran
 from simulator.records import RunRecords
@@ -27,6 +27,8 @@ class RunResult:
     summary: dict[str, Any]
     """scenario, metrics, steady, interval, time_shares, fidelity, warnings: plain values."""
     simulated: Simulated
+    window: Window
+    """The part of the run that its metrics are of."""
 
     def to_json(self) -> str:
         """The summary as JSON; equal runs give equal bytes."""
@@ -65,7 +67,7 @@ def run(deployment: Deployment, *, keep_steps: bool = True) -> RunResult:
             *outside(deployment.hardware, ops_that_ran(deployment, records, account.sizes)),
         ],
     }
-    return RunResult(summary, simulated)
+    return RunResult(summary, simulated, window)
 
 
 def machines_of(deployment: Deployment) -> Machines:

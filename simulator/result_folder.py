@@ -59,10 +59,14 @@ def whole_folder(folder: Path) -> Iterator[Path]:
             yield draft
             draft.rename(folder)
     except OSError as error:
-        # Arrow's own errors have a number, and a text of their own.
-        told = os.strerror(error.errno) if error.errno else str(error)
-        what = f"cannot be written: {told}"
-        raise DocumentError(str(folder), [Mistake("", what)]) from error
+        raise unwritable(folder, error) from error
+
+
+def unwritable(folder: Path, error: OSError, kept: str = "") -> DocumentError:
+    """What to raise when *folder* cannot be written; *kept* tells what is there."""
+    # Arrow's own errors have a number, and a text of their own.
+    told = os.strerror(error.errno) if error.errno else str(error)
+    return DocumentError(str(folder), [Mistake("", f"cannot be written: {told}{kept}")])
 
 
 def _write_files(result: RunResult, draft: Path) -> None:

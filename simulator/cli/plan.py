@@ -4,6 +4,9 @@ from pathlib import Path
 
 import click
 
+MORE_SEEDS = 5
+"""Beyond those that every place has, while noise could decide."""
+
 
 @click.command()
 @click.argument("scenario", type=click.Path(path_type=Path))
@@ -142,7 +145,3 @@ def command(  # noqa: PLR0913, PLR0917 (one per option)
         print_plan(told)
     if out is not None:
         write_plan(told, out)
-
-
-MORE_SEEDS = 5
-"""Beyond those that every place has, while noise could decide."""

@@ -7,13 +7,14 @@ from typing import Any, Final
 from simulator.documents import DocumentError, Mistake, known, read_mapping, shown
 from simulator.plan.plan import MOST_CANDIDATES, Candidate
 from simulator.scenario_fields import leaves
+from simulator.sweep.design import SEED
 from simulator.sweep.expansion import Point
 from simulator.sweep.reading import sweep_of
 
 PARTS: Final = ("points", "grid", "sample", "where", "note")
 """Of a sweep's file, that a file of candidates has."""
 SOUGHT: Final = "parallel.dp"
-SET_BY_PLAN: Final = ("seed", "workload.rate_per_s", "workload.rate_scale", "workload.kind")
+SET_BY_PLAN: Final = (SEED, "workload.rate_per_s", "workload.rate_scale", "workload.kind")
 PLAIN: Final = ("policy", "model", "hardware", "engine", "mode", "router")
 """Fields whose values tell by themselves what they are of."""
 
@@ -56,8 +57,7 @@ def _check_fields(varied: Sequence[str], origin: Path, *, has_given_replicas: bo
 
 
 def _settings(point: Point) -> dict[str, Any]:
-    settings = {field: value for field, value in point.settings.items() if field != "seed"}
-    return dict(sorted(settings.items(), key=lambda item: item[0].count(".")))
+    return {field: value for field, value in point.ordered.items() if field != SEED}
 
 
 def _name(point: Point, in_grid: Collection[str]) -> str:

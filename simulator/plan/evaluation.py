@@ -102,12 +102,7 @@ class Evaluation:
         short = max(SHORT_REQUESTS, (requests or 0) // SHORT_PART)
         if requests is None or short >= requests:
             return None
-        key = (replicas, rate_per_s, short, self.deployment.scenario.seed)
-        if key not in self._outcomes:
-            settings = self.load.at(rate_per_s, short) | {"parallel.dp": replicas}
-            (outcome,) = yield from self._ask([with_settings(self.document, settings)])
-            self._outcomes[key] = outcome
-        found = self._verdict([self._outcomes[key]])
+        found = self._verdict((yield from self._runs_of(replicas, rate_per_s, short, 1)))
         is_hopeless = found.refused or (found.breaks_a_limit and _is_hopeless(found))
         return found if is_hopeless else None
 
@@ -170,8 +165,10 @@ class Evaluation:
 
     def settings(self, replicas: int, rate_per_s: float) -> dict[str, Any]:
         """What to set in the scenario for the run of the first seed."""
-        load = self.load.at(rate_per_s, self._requests_of(replicas, rate_per_s))
-        return load | {"parallel.dp": replicas}
+        return self._settings(replicas, rate_per_s, self._requests_of(replicas, rate_per_s))
+
+    def _settings(self, replicas: int, rate_per_s: float, requests: int | None) -> dict[str, Any]:
+        return self.load.at(rate_per_s, requests) | {"parallel.dp": replicas}
 
     def _requests_of(self, replicas: int, rate_per_s: float) -> int | None:
         at_first = self.load.requests_at(rate_per_s, self._alone_s)
@@ -196,11 +193,18 @@ class Evaluation:
     def _with_seeds(
         self, replicas: int, rate_per_s: float, seeds: int
     ) -> Generator[Asked, Told, list[Outcome]]:
+        """Outcomes of the first *seeds*, of as many requests as runs of that place have."""
+        requests = self._requests_of(replicas, rate_per_s)
+        return (yield from self._runs_of(replicas, rate_per_s, requests, seeds))
+
+    def _runs_of(
+        self, replicas: int, rate_per_s: float, requests: int | None, seeds: int
+    ) -> Generator[Asked, Told, list[Outcome]]:
         """Outcomes of the first *seeds*, none asked for twice."""
-        requests, first = self._requests_of(replicas, rate_per_s), self.deployment.scenario.seed
+        first = self.deployment.scenario.seed
         keys = [(replicas, rate_per_s, requests, (first + each) % SEEDS) for each in range(seeds)]
         new = [key for key in keys if key not in self._outcomes]
-        settings = self.settings(replicas, rate_per_s)
+        settings = self._settings(replicas, rate_per_s, requests)
         documents = [with_settings(self.document, settings | {"seed": seed}) for *_, seed in new]
         outcomes = yield from self._ask(documents)
         self._outcomes.update(zip(new, outcomes, strict=True))

@@ -6,19 +6,11 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Final
 
+from simulator.compared_metrics import DISTRIBUTIONS, LEVELS
 from simulator.documents import DocumentError, Mistake, known, shown
 from simulator.quantities import seconds_of
-from simulator.tally import PERCENTILES
 
-TIMES: Final = (
-    "ttft",
-    "tpot",
-    "latency",
-    "queueing",
-    "inter_token",
-    "inter_emission",
-    "step_latency",
-)
+TIMES: Final = tuple(name.removesuffix("_s") for name in DISTRIBUTIONS)
 """Times that a run has a distribution of: any percentile of them, or the mean."""
 TALLIED: Final = ("inter_token", "inter_emission", "step_latency")
 """Those that a run counts in buckets, at the percentiles of its tables alone."""
@@ -47,6 +39,11 @@ class Objective:
     def name(self) -> str:
         """As people write it: ttft_p99."""
         return "_".join(filter(None, (self.metric, self.statistic)))
+
+    @property
+    def column(self) -> str:
+        """As a run's tables have it: ttft_p99_s."""
+        return f"{self.name}_s" if self.is_time else self.name
 
     @property
     def is_time(self) -> bool:
@@ -133,9 +130,9 @@ def _check_statistic(metric: str, statistic: str) -> None:
     """Raise ValueError unless it is the mean or a percentile that *metric* has."""
     if statistic == MEAN:
         return
-    listed = [f"p{level}" for level in PERCENTILES]
-    if metric in TALLIED and statistic not in listed:
-        message = f"{metric} has {', '.join(listed)} and mean, got {statistic}"
+    if metric in TALLIED and statistic not in LEVELS:
+        listed = ", ".join(level for level in LEVELS if level != MEAN)
+        message = f"{metric} has {listed} and {MEAN}, got {statistic}"
         raise ValueError(message)
     try:
         level = float(statistic[1:])

@@ -181,16 +181,9 @@ def _answer(
 ) -> dict[str, Any]:
     """The rows in order of rank, what was asked, and how well it was looked for."""
     effort, seeks_rate = question.effort, question.is_for_highest_rate
-    has_costs = all(
-        row["cost_per_million_output_tokens"] is not None for row in rows if row["is_met"]
-    )
-    by = (
-        "cost"
-        if has_costs and any(row["is_met"] for row in rows)
-        else "rate"
-        if seeks_rate
-        else "gpus"
-    )
+    costs = [row["cost_per_million_output_tokens"] for row in rows if row["is_met"]]
+    is_priced = bool(costs) and None not in costs
+    by = "cost" if is_priced else "rate" if seeks_rate else "gpus"
     ranked = sorted(rows, key=lambda row: _rank(row, by))
     return {
         "seeks": "highest rate" if seeks_rate else "fewest GPUs",

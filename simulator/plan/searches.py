@@ -163,10 +163,10 @@ def _even_alone(evaluation: Evaluation, alone: Outcome) -> str:
     """The first objective that not even requests which meet nobody keep, in words."""
     if alone.refused:
         return alone.refused
+    if evaluation.load.varies:  # some requests say nothing of a percentile of all
+        return ""
     for objective in evaluation.objectives:
         value = alone.values[objective.name]
-        if evaluation.load.varies:  # some requests say nothing of a percentile of all
-            continue
         if not (objective.is_time or objective.metric in BEST_ALONE) or value is None:
             continue
         if objective.margin(value) < -NOISE_MARGIN:

@@ -7,28 +7,17 @@ from typing import Any, Literal
 import numpy as np
 import numpy.typing as npt
 
-from simulator.deployment import Deployment, build
+from simulator.compared_metrics import value_of
+from simulator.deployment import build
 from simulator.documents import DocumentError
-from simulator.measure import Window, window_of
-from simulator.metrics import (
-    latency_s,
-    queueing_s,
-    time_per_output_token_s,
-    time_to_first_token_s,
-)
-from simulator.plan.objective import TALLIED, Objective
+from simulator.measure import Window
+from simulator.metrics import times_s
+from simulator.plan.objective import Objective
 from simulator.records import RunRecords
 from simulator.result import RunResult, run
 from simulator.runs import KEPT
 
 FloatArray = npt.NDArray[np.float64]
-
-PER_REQUEST = {
-    "ttft": time_to_first_token_s,
-    "tpot": time_per_output_token_s,
-    "latency": latency_s,
-    "queueing": queueing_s,
-}
 
 
 @dataclass(frozen=True)
@@ -77,47 +66,32 @@ def tried(trial: Trial) -> Outcome:
 
 def values_of(result: RunResult, objectives: tuple[Objective, ...]) -> dict[str, float | None]:
     """The value of each of the *objectives*, by name."""
-    deployment, records = result.simulated.deployment, result.simulated.records
-    window = _window(deployment, records)
+    records, metrics = result.simulated.records, result.summary["metrics"]
+    by_metric = times_s(records.requests)
     return {
-        objective.name: _value(objective, result.summary["metrics"], records, window)
-        for objective in objectives
+        each.name: _of_requests(each, by_metric[each.metric], records, result.window)
+        if each.metric in by_metric
+        else value_of(metrics, each.column)
+        for each in objectives
     }
 
 
-def _window(deployment: Deployment, records: RunRecords) -> Window:
-    scenario = deployment.scenario
-    return window_of(records, scenario.measure, is_closed=scenario.workload.is_closed)
-
-
-def _value(
-    objective: Objective, metrics: Mapping[str, Any], records: RunRecords, window: Window
+def _of_requests(
+    objective: Objective, taken_s: FloatArray, records: RunRecords, window: Window
 ) -> float | None:
-    if objective.metric in PER_REQUEST:
-        return _of_requests(objective, records, window)
-    found = metrics[f"{objective.metric}_s" if objective.metric in TALLIED else objective.metric]
-    if objective.metric == "goodput":
-        found = found["share"]
-    elif objective.metric in TALLIED:
-        found = None if found is None else found[objective.statistic]
-    return None if found is None else float(found)
-
-
-def _of_requests(objective: Objective, records: RunRecords, window: Window) -> float | None:
-    """A percentile or the mean over the requests that arrive inside the *window*.
+    """A percentile or the mean of *taken_s* over the requests that arrive inside the *window*.
 
     One that was rejected is never served: it takes for ever.
     """
     measured = window.has(records.requests.column("arrival_s"))
-    times_s = PER_REQUEST[objective.metric](records.requests)[measured]
-    times_s = times_s[~np.isnan(times_s)]
+    known_s = taken_s[measured & ~np.isnan(taken_s)]
     rejected = int(window.has(records.rejected.column("arrival_s")).sum())
     if rejected:
-        times_s = np.concatenate([times_s, np.full(rejected, np.inf)])
-    if not len(times_s):
+        known_s = np.concatenate([known_s, np.full(rejected, np.inf)])
+    if not len(known_s):
         return None
     if objective.percentile is None:
-        return float(times_s.mean())
+        return float(known_s.mean())
     # Between a time and for ever there is nothing to interpolate.
     method: Literal["inverted_cdf", "linear"] = "inverted_cdf" if rejected else "linear"
-    return float(np.percentile(times_s, objective.percentile, method=method))
+    return float(np.percentile(known_s, objective.percentile, method=method))

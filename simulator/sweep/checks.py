@@ -4,8 +4,8 @@ import json
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-from simulator.documents import Mistake, known, shown
-from simulator.library import HARDWARE, is_path
+from simulator.documents import Mistake, shown
+from simulator.price import unknown_hardware
 from simulator.scenario_fields import ScenarioFields, leaves
 from simulator.sweep.design import NAME, SEED, SweepFile
 
@@ -25,8 +25,7 @@ def mistakes_in(
     yield from _set_twice(sweep)
     if isinstance(sweep.gpu_hour_cost, dict):
         for name in sweep.gpu_hour_cost:
-            if not is_path(name) and name not in HARDWARE.names():
-                what = known(name, HARDWARE.names(), "hardware profile")
+            if what := unknown_hardware(name):
                 yield Mistake("gpu_hour_cost", what)
 
 

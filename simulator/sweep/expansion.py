@@ -33,10 +33,14 @@ class Point:
     settings: Settings
     """Dotted field or whole section, and value; the seed included."""
 
+    @property
+    def ordered(self) -> dict[str, Any]:
+        """The settings in the order to put them in place: a whole section before fields of it."""
+        return dict(sorted(self.settings.items(), key=lambda item: item[0].count(".")))
+
     def document(self, base: Mapping[str, Any]) -> dict[str, Any]:
-        """Its scenario; a whole section is put in place before fields of it."""
-        by_depth = sorted(self.settings.items(), key=lambda item: item[0].count("."))
-        return with_settings(base, dict(by_depth))
+        """Its scenario."""
+        return with_settings(base, self.ordered)
 
     @property
     def words(self) -> str:

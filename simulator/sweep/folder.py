@@ -2,7 +2,6 @@
 
 import json
 import os
-import tempfile
 from collections.abc import Iterator, Mapping
 from contextlib import ExitStack, contextmanager, suppress
 from importlib.metadata import version
@@ -12,7 +11,7 @@ from typing import Any, Final
 import yaml
 
 from simulator.documents import DocumentError, Mistake, parse, read_text
-from simulator.result_folder import check_new
+from simulator.result_folder import unwritable, whole_folder
 from simulator.scenario_fields import leaves
 from simulator.sweep.columns import Rows, write_table
 from simulator.sweep.inputs import NAMING, digest_of, digests
@@ -61,7 +60,6 @@ def journal_of(folder: Path, sweep: Sweep, *, resume: bool) -> Iterator[Journal]
     with ExitStack() as stack:
         try:
             if not resume or not folder.exists():
-                check_new(folder)
                 _make(folder, sweep, own)
             _check_same(folder, sweep, own)
             journal = stack.enter_context(opened(folder / JOURNAL, len(sweep.source)))
@@ -84,24 +82,13 @@ def write_results(folder: Path, rows: Rows, columns: Mapping[str, type]) -> None
             draft.unlink(missing_ok=True)
 
 
-def unwritable(folder: Path, error: OSError, kept: str = "") -> DocumentError:
-    """What to raise when *folder* cannot be written; *kept* tells what is there."""
-    # Arrow's own errors have a number, and a text of their own.
-    told = os.strerror(error.errno) if error.errno else str(error)
-    return DocumentError(str(folder), [Mistake("", f"cannot be written: {told}{kept}")])
-
-
 def _make(folder: Path, sweep: Sweep, own: Mapping[str, Any]) -> None:
-    """A new folder with everything that it begins with; raises OSError."""
-    folder.parent.mkdir(parents=True, exist_ok=True)
-    with tempfile.TemporaryDirectory(dir=folder.parent, prefix=".blockcast-") as scratch:
-        draft = Path(scratch) / "sweep"
-        draft.mkdir()
+    """A new folder with everything that it begins with; raises DocumentError."""
+    with whole_folder(folder) as draft:
         document = yaml.safe_dump(sweep.document, sort_keys=False)
         (draft / SWEEP).write_text(document, encoding="utf-8")
         (draft / MANIFEST).write_text(json.dumps(own, indent=2) + "\n", encoding="utf-8")
         (draft / JOURNAL).touch()
-        draft.rename(folder)
 
 
 def _check_same(folder: Path, sweep: Sweep, own: Mapping[str, Any]) -> None:

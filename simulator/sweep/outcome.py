@@ -7,9 +7,10 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from simulator.result_folder import unwritable
 from simulator.sweep.columns import columns_of
 from simulator.sweep.design import NAME, SEED, Front
-from simulator.sweep.folder import unwritable, write_results
+from simulator.sweep.folder import write_results
 from simulator.sweep.fronts import Fronts, Member
 from simulator.sweep.journal import Journal
 from simulator.sweep.reading import Sweep

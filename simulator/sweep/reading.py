@@ -187,12 +187,4 @@ def _varied(file: SweepFile, known_fields: ScenarioFields) -> tuple[str, ...]:
 def _leaves_of_all(file: SweepFile, base: Mapping[str, Any]) -> list[tuple[str, Any]]:
     """(field, value) of whatever can be in a scenario of the sweep."""
     settings = [base, *(part for _, part in parts_of(file))]
-    spaces = [part.fields for part in (file.sample, file.search) if part]
-    listed = [
-        (field, value)
-        for fields in spaces
-        for field, space in fields.items()
-        for value in (space if isinstance(space, list) else [])
-    ]
-    found = [leaf for part in settings for leaf in leaves(part)]
-    return found + [leaf for field, value in listed for leaf in leaves({field: value})]
+    return [leaf for part in settings for leaf in leaves(part)]

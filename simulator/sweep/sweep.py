@@ -8,10 +8,10 @@ from typing import Any, Final
 from simulator.documents import DocumentError
 from simulator.execution.pool import Pool
 from simulator.execution.tasks import Lost, Tasks
+from simulator.result_folder import unwritable
 from simulator.scenario_fields import FieldAbsentError
 from simulator.sweep.design import NAME, SEED
 from simulator.sweep.expansion import Point
-from simulator.sweep.folder import unwritable
 from simulator.sweep.journal import POINT, FinishedRows, Journal
 from simulator.sweep.reading import Sweep
 from simulator.sweep.table import Row, Value, failed

@@ -3,6 +3,7 @@
 from collections.abc import Iterator, Mapping
 from typing import Any, Final
 
+from simulator.compared_metrics import DISTRIBUTIONS, LEVELS, NUMBERS, level_name
 from simulator.reasons import largest_bound
 
 Value = bool | int | float | str | None
@@ -20,39 +21,11 @@ ON_FRONT: Final = "on_front_"
 
 LEFT_OUT: Final = ("window", "busy_share_by_replica", "role_by_replica")
 """Metrics that are a sentence, or are as many as there are replicas."""
-LEVELS: Final = ("mean", "p50", "p90", "p95", "p99")
-DISTRIBUTIONS: Final = (
-    *("ttft_s", "tpot_s", "latency_s", "queueing_s"),
-    *("inter_emission_s", "inter_token_s", "step_latency_s"),
-)
 METRIC_COLUMNS: Final = (
-    "output_tokens_per_s",
-    "output_tokens_per_s_per_request",
-    "output_tokens_per_s_per_gpu",
-    "requests_per_s",
-    *(f"{name.removesuffix('_s')}_{level}_s" for name in DISTRIBUTIONS for level in LEVELS),
-    "goodput_share",
-    "goodput_requests_per_s",
-    "tokens_per_forward",
-    "tokens_per_forward_with_prefill",
-    "tokens_per_step",
-    "forwards",
-    "steps",
-    "prefill_forwards",
-    "batch_rows",
-    "kv_used_bytes",
-    "kv_used_share",
-    "prefill_time_share",
-    "busy_share",
-    "requests_in_system",
-    "output_tokens",
-    "requests_arrived",
-    "requests_finished",
-    "requests_rejected",
-    "requests_measured",
-    "preemptions",
-    "prefix_hit_rate",
-    "simulated_s",
+    *NUMBERS,
+    *(level_name(name, level) for name in DISTRIBUTIONS for level in LEVELS),
+    *("goodput_share", "goodput_requests_per_s"),
+    *("output_tokens", "requests_arrived", "requests_finished", "requests_measured"),
     "output_tokens_per_s_low",
     "output_tokens_per_s_high",
     "bound_share",
@@ -93,7 +66,6 @@ def flat(metrics: Mapping[str, Any]) -> Iterator[tuple[str, Value]]:
 
 
 def _parts(name: str, levels: Mapping[str, Any]) -> Iterator[tuple[str, Value]]:
-    stem, unit = (name.removesuffix("_s"), "_s") if name.endswith("_s") else (name, "")
     for level, value in levels.items():
         if value is None or isinstance(value, bool | int | float | str):
-            yield f"{stem}_{level}{unit}", value
+            yield level_name(name, level) if name.endswith("_s") else f"{name}_{level}", value

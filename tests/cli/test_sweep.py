@@ -146,23 +146,28 @@ def test_a_stopped_sweep_goes_on_to_the_same_table() -> None:
     assert tables("out") == tables("calm")
 
 
-def test_a_full_disk_loses_nothing() -> None:
-    """What does not fit is told with what is kept; with room again the sweep goes on."""
-    path = sweep()
-    limit_bytes = 20_000
+def with_small_files(
+    most_bytes: int, path: Path, *options: str
+) -> subprocess.CompletedProcess[str]:
+    """The sweep of *path* by a process that can write no file of more than *most_bytes*."""
 
     def limit() -> None:
-        resource.setrlimit(resource.RLIMIT_FSIZE, (limit_bytes, resource.RLIM_INFINITY))
+        resource.setrlimit(resource.RLIMIT_FSIZE, (most_bytes, resource.RLIM_INFINITY))
 
-    command = [str(INSTALLED), "sweep", str(path), "--out", "out", "--workers", "1"]
-    full = subprocess.run(
-        command,
+    return subprocess.run(
+        [str(INSTALLED), "sweep", str(path), "--out", "out", *options],
         preexec_fn=limit,
         capture_output=True,
         text=True,
         check=False,
         timeout=120,
     )
+
+
+def test_a_full_disk_loses_nothing() -> None:
+    """What does not fit is told with what is kept; with room again the sweep goes on."""
+    path = sweep()
+    full = with_small_files(20_000, path, "--workers", "1")
     assert full.returncode == 1
     assert 0 < finished("out") < 20
     assert (Path("out") / "finished.jsonl").read_bytes().endswith(b"\n")
@@ -181,18 +186,7 @@ def test_a_table_that_does_not_fit() -> None:
     for name in TABLES:
         (Path("out") / name).unlink()
 
-    def limit() -> None:
-        resource.setrlimit(resource.RLIMIT_FSIZE, (5_000, resource.RLIM_INFINITY))
-
-    command = [str(INSTALLED), "sweep", str(path), "--out", "out", "--resume"]
-    full = subprocess.run(
-        command,
-        preexec_fn=limit,
-        capture_output=True,
-        text=True,
-        check=False,
-        timeout=120,
-    )
+    full = with_small_files(5_000, path, "--resume")
     assert full.returncode == 1
     assert "20 of 20 points are on disk" in full.stderr
     assert {each.name for each in Path("out").iterdir()} == {

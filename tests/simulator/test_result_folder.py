@@ -17,6 +17,7 @@ import yaml
 
 from simulator.documents import DocumentError
 from simulator.engine import Simulated
+from simulator.measure import whole_run
 from simulator.records import RejectedRecord, RequestRecord, RunRecords
 from simulator.result import RunResult
 from simulator.result_folder import write
@@ -27,7 +28,7 @@ REJECTED = RejectedRecord(7, 1 / 3, 10**9, 5, 'too long, by "far"')
 def result_of(records: RunRecords) -> RunResult:
     """A result with *records*, and a summary that is no more than a scenario."""
     summary = {"scenario": {"model": "any"}, "metrics": {"tokens": 1.5}}
-    return RunResult(summary, Simulated(cast("Any", None), records, ()))
+    return RunResult(summary, Simulated(cast("Any", None), records, ()), whole_run(records))
 
 
 def some_records(*, keep_steps: bool = True) -> RunRecords:

@@ -12,6 +12,7 @@ import pytest
 from simulator.documents import DocumentError
 from simulator.execution.cluster import Cluster, cluster_of
 from simulator.execution.tasks import Lost, Tasks
+from tests.simulator.execution.answers import every_answer
 from tests.simulator.execution.loopback import BEGINS_S, Loopback, loopback
 
 pytest.importorskip("distributed")
@@ -61,16 +62,6 @@ def pool(shared: Loopback) -> Iterator[Cluster]:
     """Connected to the shared workers."""
     with cluster_of(shared.address, timeout_s=BEGINS_S) as found:
         yield found
-
-
-def every_answer(tasks: Tasks[int, int, int]) -> dict[int, int | Lost]:
-    """Answers by key; no key has two."""
-    found: dict[int, int | Lost] = {}
-    while len(tasks):
-        key, answer = tasks.next_finished()
-        assert key not in found
-        found[key] = answer
-    return found
 
 
 def refused(address: str, timeout_s: float = 1.0) -> str:

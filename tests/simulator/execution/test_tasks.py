@@ -11,6 +11,7 @@ import pytest
 
 from simulator.execution.pool import Processes, pool_of
 from simulator.execution.tasks import Lost, Tasks
+from tests.simulator.execution.answers import every_answer
 
 
 def squared(number: int) -> int:
@@ -34,16 +35,6 @@ def die_once(marker: str) -> str:
 
 def blas_threads(_: int) -> str | None:
     return os.environ.get("OPENBLAS_NUM_THREADS")
-
-
-def every_answer(tasks: Tasks[int, int, int]) -> dict[int, int | Lost]:
-    """Answers by key; no key has two."""
-    found: dict[int, int | Lost] = {}
-    while len(tasks):
-        key, answer = tasks.next_finished()
-        assert key not in found
-        found[key] = answer
-    return found
 
 
 @pytest.mark.parametrize("workers", [1, 2, 3])

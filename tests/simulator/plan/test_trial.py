@@ -56,7 +56,7 @@ def values(records: RunRecords, *options: str, **fields: Any) -> dict[str, float
     scenario = deployment.scenario
     window = window_of(records, scenario.measure, is_closed=False)
     summary = {"metrics": summarise(records, window, slo=scenario.slo)}
-    result = RunResult(summary, Simulated(deployment, records, ()))
+    result = RunResult(summary, Simulated(deployment, records, ()), window)
     return values_of(result, objectives_of(options))
 
 
